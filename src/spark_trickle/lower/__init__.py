@@ -1,0 +1,1 @@
+"""Operator trees to sqlglot SELECT trees with weights."""

@@ -1,0 +1,21 @@
+"""Settings: read once when a lake is opened, then constant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What can be tuned; the defaults suit one machine and many small changes."""
+
+    inline_row_limit: int = 1_000
+    """Writes up to this many rows go into the catalog and start no Spark write."""
+    inline_delete_limit: int = 50_000
+    """Deletes up to this many rows are kept in the catalog, larger ones in delete files."""
+    busy_timeout_seconds: float = 30.0
+    """How long a commit waits for another writer before it gives up."""
+    commit_retries: int = 10
+    """How often an autocommit statement is tried again after a conflict."""
+    retention_seconds: float = 7 * 24 * 3600.0
+    """Versions younger than this survive expiry."""

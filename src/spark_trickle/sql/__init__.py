@@ -1,0 +1,1 @@
+"""SQL text in, bound operator trees and statements out."""
