@@ -1,0 +1,97 @@
+"""The grammar of stream-table statements."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_trickle.errors import ParseError
+from spark_trickle.sql.stream_statements import (
+    AlterStreamTable,
+    CreateStreamTable,
+    DropStreamTable,
+    ExplainStreamTable,
+    RefreshStreamTable,
+    ShowStreamTables,
+    parse_stream_statement,
+)
+
+STATEMENTS = [
+    (
+        "CREATE STREAM TABLE t AS SELECT 1",
+        CreateStreamTable(("t",), "SELECT 1"),
+    ),
+    (
+        "create or replace stream table if not exists a.`b.c` schedule '*/5 * * * *' "
+        "refresh mode differential with no data as /* AS FROM */ select 'AS' -- x\n from t ;",
+        CreateStreamTable(
+            ("a", "b.c"),
+            "select 'AS' -- x\n from t",
+            or_replace=True,
+            if_not_exists=True,
+            schedule="*/5 * * * *",
+            refresh_mode="DIFFERENTIAL",
+            initialize=False,
+        ),
+    ),
+    (
+        "EXPLAIN CREATE STREAM TABLE t SCHEDULE CALCULATED AS WITH c AS (SELECT 1) SELECT * FROM c",
+        CreateStreamTable(
+            ("t",), "WITH c AS (SELECT 1) SELECT * FROM c", schedule="CALCULATED", explain=True
+        ),
+    ),
+    ("REFRESH STREAM TABLE t", RefreshStreamTable(("t",))),
+    ("refresh stream table a.b full", RefreshStreamTable(("a", "b"), full=True)),
+    ("DROP STREAM TABLE t", DropStreamTable(("t",))),
+    (
+        "DROP STREAM TABLE IF EXISTS t CASCADE",
+        DropStreamTable(("t",), if_exists=True, cascade=True),
+    ),
+    ("SHOW STREAM TABLES", ShowStreamTables()),
+    ("EXPLAIN STREAM TABLE `select`", ExplainStreamTable(("select",))),
+    (
+        "ALTER STREAM TABLE t SET (schedule = '5m', refresh_mode = 'full')",
+        AlterStreamTable(("t",), schedule="5m", refresh_mode="FULL"),
+    ),
+    ("ALTER STREAM TABLE t SUSPEND", AlterStreamTable(("t",), status="SUSPENDED")),
+    ("ALTER STREAM TABLE t RESUME", AlterStreamTable(("t",), status="ACTIVE")),
+    ("ALTER STREAM TABLE t RENAME TO u", AlterStreamTable(("t",), rename_to=("u",))),
+    ("ALTER STREAM TABLE t AS SELECT 2", AlterStreamTable(("t",), query="SELECT 2")),
+]
+
+
+@pytest.mark.parametrize(("sql", "expected"), STATEMENTS)
+def test_statements(sql: str, expected: object) -> None:
+    assert parse_stream_statement(sql) == expected
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1",
+        "CREATE TABLE stream (a INT)",
+        "DROP TABLE t",
+        "SELECT 'CREATE STREAM TABLE t AS SELECT 1'",
+        "EXPLAIN SELECT 1",
+        "",
+    ],
+)
+def test_other_statements_are_left_alone(sql: str) -> None:
+    assert parse_stream_statement(sql) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "line", "column", "message"),
+    [
+        ("CREATE STREAM TABLE", 1, 19, "ends where"),
+        ("CREATE STREAM TABLE t\nSCHEDULE 30", 2, 10, "schedule"),
+        ("CREATE STREAM TABLE t REFRESH MODE SOMETIMES AS SELECT 1", 1, 36, "SOMETIMES"),
+        ("ALTER STREAM TABLE t SET (colour = 'red')", 1, 27, "colour"),
+        ("DROP STREAM TABLE t NOW", 1, 21, "NOW"),
+        ("REFRESH STREAM TABLE 'never closed", 1, 1, "tokens"),
+    ],
+)
+def test_errors_point_at_the_fault(sql: str, line: int, column: int, message: str) -> None:
+    with pytest.raises(ParseError, match=message) as caught:
+        parse_stream_statement(sql)
+    assert caught.value.position is not None
+    assert (caught.value.position.line, caught.value.position.column) == (line, column)
