@@ -10,8 +10,10 @@ from spark_trickle.ir.types import Column
 
 
 def ref(column: Column) -> exp.Column:
-    """A reference to a column of the plan: the quoted identifier ``name#id``."""
-    return exp.Column(this=exp.Identifier(this=str(column), quoted=True))
+    """A reference to a column of the plan: the quoted identifier ``name#id``, with its type."""
+    reference = exp.Column(this=exp.Identifier(this=str(column), quoted=True))
+    reference.type = column.type
+    return reference
 
 
 def column_id(reference: exp.Column) -> int:
