@@ -1,0 +1,36 @@
+"""Crash points: a test names one in the environment, and the process dies there."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+VARIABLE = "SPARK_TRICKLE_CRASH_AT"
+
+POINTS: tuple[str, ...] = (
+    "file-written",
+    "files-synced",
+    "locked",
+    "snapshot-row-written",
+    "first-table-written",
+    "inlined-rows-written",
+    "delete-file-written",
+    "deletes-written",
+    "records-written",
+    "before-commit",
+    "after-commit",
+    "compaction-file-written",
+    "compaction-swapped",
+    "compaction-before-commit",
+    "compaction-after-commit",
+    "expiry-marked",
+    "expiry-before-commit",
+    "expiry-after-commit",
+    "removal-half-done",
+)
+
+
+def reach(point: str) -> None:
+    """Kill this process with SIGKILL when the environment names ``point``; else do nothing."""
+    if os.environ.get(VARIABLE) == point:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,295 @@
+"""What the storage layer hands out: immutable records of tables, files, plans and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+ROW_ID = "__row_id"
+"""Name of the row id column of inlined rows in plans."""
+WEIGHT = "__weight"
+"""Name of the weight column of inlined rows in change plans."""
+FILE_ROW_ID = "_ducklake_internal_row_id"
+"""Parquet column (field id below) that holds row ids where they are not start + position."""
+FILE_ROW_ID_FIELD = 2147483540
+FILE_VERSION = "_ducklake_internal_snapshot_id"
+"""Parquet column (field id below) that says in which version each row of the file was inserted."""
+FILE_VERSION_FIELD = 2147483539
+DEFAULT_SCHEMA = "main"
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A two-part name, in the spelling of its creator; compared without regard to case."""
+
+    schema: str
+    name: str
+
+    @classmethod
+    def of(cls, name: str | TableName) -> TableName:
+        """A name from text such as ``t``, ``s.t`` or `` `odd.schema`.`odd name` ``."""
+        if isinstance(name, TableName):
+            return name
+        parts = _split(name)
+        if len(parts) == 1:
+            return cls(DEFAULT_SCHEMA, parts[0])
+        return cls(".".join(parts[:-1]), parts[-1])
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What two spellings of one name have in common."""
+        return self.schema.lower(), self.name.lower()
+
+    def __str__(self) -> str:
+        return self.name if self.schema == DEFAULT_SCHEMA else f"{self.schema}.{self.name}"
+
+
+def _split(text: str) -> list[str]:
+    parts, part, quoted, i = [], "", False, 0
+    while i < len(text):
+        c = text[i]
+        if c == "`":
+            if quoted and text[i + 1 : i + 2] == "`":
+                part += "`"
+                i += 1
+            else:
+                quoted = not quoted
+        elif c == "." and not quoted:
+            parts.append(part)
+            part = ""
+        else:
+            part += c
+        i += 1
+    return [*parts, part]
+
+
+@dataclass(frozen=True)
+class NewColumn:
+    """A column to be made. ``type`` is Spark's text, such as ``decimal(12,2)``."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    default: str | None = None
+    """SQL text of the DEFAULT clause."""
+    initial: Any = None
+    """ADD COLUMN: the Python value (as pyarrow gives it) that rows already there shall have."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table at one version."""
+
+    id: int
+    """Unique in the table for ever; the Parquet field id."""
+    name: str
+    type: str
+    """Spark's type text in simpleString form: ``int``, ``decimal(12,2)``, ``array<struct<a:int>>``."""
+    nullable: bool = True
+    default: str | None = None
+    """SQL text of the DEFAULT clause."""
+    initial_default: Any = None
+    """The Python value of rows in files that are older than the column (``DataFile.missing``)."""
+    children: tuple[Column, ...] = ()
+    """Nested types: struct fields; ``element`` of an array; ``key`` and ``value`` of a map."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table at one version. ``id`` is negative while the table exists in a transaction only."""
+
+    id: int
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    uuid: str = ""
+    location: str = ""
+    """Folder of the table's files, absolute path or URI, ending in ``/``."""
+    schema_version: int = 0
+    """Version of the table's structure; two records with equal ids and this are the same."""
+
+    @property
+    def full_name(self) -> TableName:
+        return TableName(self.schema, self.name)
+
+    @property
+    def sort_key(self) -> tuple[str, ...]:
+        """The columns files are sorted by: CLUSTER BY, else the primary key."""
+        return self.cluster_by or self.primary_key
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name in any case, or None."""
+        lowered = name.lower()
+        return next((c for c in self.columns if c.name.lower() == lowered), None)
+
+    def __str__(self) -> str:
+        return str(self.full_name)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of one column's values in one file. Bounds are inclusive, not always tight."""
+
+    low: Any = None
+    """A lower bound of the values that are neither NULL nor NaN, or None: not known."""
+    high: Any = None
+    nulls: int | None = None
+    """How many NULLs, or None: not known."""
+    values: int | None = None
+    """How many values that are not NULL, or None: not known."""
+    nan: bool | None = None
+    """Whether there is a NaN, or None: not known."""
+
+
+Condition = tuple[Any, Any] | Iterable[Any]
+"""``(low, high)``, inclusive, None for open; or a set, list or array of wanted values (NULL included)."""
+
+
+def _no_positions() -> pa.Array:
+    return pa.array([], pa.int64())
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file as one version sees it."""
+
+    id: int
+    """Negative while the file is staged in a transaction."""
+    path: str
+    """Absolute path or URI."""
+    rows: int
+    """Rows in the file, dead ones included."""
+    bytes: int
+    row_id_start: int | None
+    begin: int
+    live: int = 0
+    """Rows that the planned version sees."""
+    deleted: pa.Array = field(default_factory=_no_positions, compare=False)
+    """Positions (int64, sorted, from 0) that are dead at the planned version."""
+    has_row_ids: bool = False
+    """Row ids are in the column ``FILE_ROW_ID``; otherwise row id = row_id_start + position."""
+    inserted_after: int | None = None
+    """If set, only rows with ``FILE_VERSION`` > this are meant."""
+    inserted_through: int | None = None
+    """If set, only rows with ``FILE_VERSION`` <= this are meant."""
+    missing: frozenset[int] = frozenset()
+    """Ids of the table's columns that the file lacks: they read as ``initial_default``."""
+    bounds: Mapping[int, Bounds] = field(default_factory=dict, compare=False)
+    """By column id; a column that is not there has unknown bounds."""
+    by_name: bool = False
+    """The file has no field ids: its columns are found by name."""
+
+    @property
+    def filtered(self) -> bool:
+        """Whether rows must be chosen by ``FILE_VERSION``."""
+        return self.inserted_after is not None or self.inserted_through is not None
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """All there is to read for a table at a version (or inside a transaction)."""
+
+    table: Table
+    version: int
+    files: tuple[DataFile, ...]
+    inlined: pa.Table
+    """Rows kept in the catalog: the table's columns and ``ROW_ID``."""
+    own_writes: bool = False
+    """The plan includes uncommitted writes of a transaction."""
+
+    @property
+    def rows(self) -> int:
+        return sum(f.live for f in self.files) + int(self.inlined.num_rows)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the files, the inlined rows apart."""
+        return sum(f.bytes for f in self.files)
+
+    def prune(self, conditions: Mapping[str, Condition]) -> ScanPlan:
+        """The plan without the files that cannot hold a row that meets all conditions."""
+        from spark_trickle.storage.pruning import keeps
+
+        wanted = {}
+        for name, condition in conditions.items():
+            column = self.table.column(name)
+            if column is not None:
+                wanted[column.id] = condition if isinstance(condition, tuple) else list(condition)
+        return replace(self, files=tuple(f for f in self.files if keeps(f, wanted)))
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """Rows of one file that came (+1) or went (-1) between two versions."""
+
+    file: DataFile
+    weight: int
+    rows: int
+    positions: pa.Array | None = field(default=None, compare=False)
+    """Exactly these positions; None: all rows the file shows (not ``deleted``, inside its filter)."""
+
+
+@dataclass(frozen=True)
+class ChangePlan:
+    """The net change of a table between two versions, from metadata alone.
+
+    A row inserted and deleted inside the window appears nowhere. Columns are those of ``table``
+    (its structure at ``after``). Equal rows with opposite weights may both appear, as in an
+    UPDATE that changes nothing.
+    """
+
+    table: Table
+    before: int
+    after: int
+    files: tuple[FileChange, ...]
+    inlined: pa.Table
+    """Changes of inlined rows: the table's columns, ``ROW_ID`` and ``WEIGHT`` (int64)."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.files and self.inlined.num_rows == 0
+
+    @property
+    def insert_only(self) -> bool:
+        return self.deleted_rows == 0
+
+    @property
+    def inserted_rows(self) -> int:
+        return sum(f.rows for f in self.files if f.weight > 0) + self._inlined(1)
+
+    @property
+    def deleted_rows(self) -> int:
+        return sum(f.rows for f in self.files if f.weight < 0) + self._inlined(-1)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the files that must be opened."""
+        return sum({f.file.path: f.file.bytes for f in self.files}.values())
+
+    def _inlined(self, weight: int) -> int:
+        return int(self.inlined.column(WEIGHT).to_pylist().count(weight))
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A Parquet file to be added to a table; sizes and statistics are read from its footer."""
+
+    path: str
+    has_row_ids: bool = False
+    """The file carries ``FILE_ROW_ID`` (rows moved or updated: they keep their ids)."""
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """A mark inside a transaction."""
+
+    token: int
+
+
+Positions = Mapping[int, Sequence[int] | pa.Array]
+"""Positions to delete by file id, as ``DataFile.id`` of the transaction's own scan."""
