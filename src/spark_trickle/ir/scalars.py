@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 
@@ -26,15 +26,100 @@ def column_ids(expression: exp.Expression) -> frozenset[int]:
     return frozenset(column_id(column) for column in expression.find_all(exp.Column))
 
 
+def conjuncts(expression: exp.Expression) -> list[exp.Expression]:
+    """The parts of a conjunction, without the parentheses around them."""
+    while isinstance(expression, exp.Paren):
+        expression = expression.this
+    if isinstance(expression, exp.And):
+        return conjuncts(expression.this) + conjuncts(expression.expression)
+    return [expression]
+
+
+def conjunction(parts: Iterable[exp.Expression]) -> exp.Expression:
+    """The AND of the parts; TRUE of none."""
+    return _chain(exp.And, list(parts), exp.true())
+
+
+def disjuncts(expression: exp.Expression) -> list[exp.Expression]:
+    """The parts of a disjunction, without the parentheses around them."""
+    while isinstance(expression, exp.Paren):
+        expression = expression.this
+    if isinstance(expression, exp.Or):
+        return disjuncts(expression.this) + disjuncts(expression.expression)
+    return [expression]
+
+
+def disjunction(parts: Iterable[exp.Expression]) -> exp.Expression:
+    """The OR of the parts; FALSE of none."""
+    return _chain(exp.Or, list(parts), exp.false())
+
+
+def _chain(
+    kind: type[exp.And] | type[exp.Or], parts: list[exp.Expression], none: exp.Expression
+) -> exp.Expression:
+    if not parts:
+        return none
+    if len(parts) == 1:
+        return parts[0].copy()
+    result = _operand(parts[0].copy(), kind)
+    for part in parts[1:]:
+        result = kind(this=result, expression=_operand(part.copy(), kind))
+        result.type = exp.DataType(this=exp.DataType.Type.BOOLEAN)
+    return result
+
+
+def _operand(part: exp.Expression, kind: type[exp.And] | type[exp.Or]) -> exp.Expression:
+    if isinstance(part, exp.Connector):
+        return part if isinstance(part, kind) else enclosed(part)
+    return part if isinstance(part, exp.Predicate | exp.Not) else enclosed(part)
+
+
+_ATOMS = (
+    exp.Column,
+    exp.Literal,
+    exp.Boolean,
+    exp.Null,
+    exp.Paren,
+    exp.Case,
+    exp.Cast,
+    exp.Func,
+    exp.Dot,
+    exp.Bracket,
+    exp.Interval,
+    exp.Identifier,
+)
+
+
+def enclosed(expression: exp.Expression) -> exp.Expression:
+    """The expression in parentheses unless it is an atom.
+
+    sqlglot prints operands as they are, so whoever builds an operator encloses its operands.
+    """
+    if isinstance(expression, _ATOMS) and not isinstance(expression, exp.Connector):
+        return expression
+    result = exp.Paren(this=expression)
+    result.type = expression.type
+    return result
+
+
 def substitute(
     expression: exp.Expression, replacements: Mapping[int, exp.Expression]
 ) -> exp.Expression:
     """A copy in which columns are replaced by id; columns that are not in the map stay."""
 
     def replace(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Column):
-            replacement = replacements.get(column_id(node))
-            return node if replacement is None else replacement.copy()
-        return node
+        if not isinstance(node, exp.Column):
+            return node
+        replacement = replacements.get(column_id(node))
+        if replacement is None:
+            return node
+        return replacement.copy() if _stands_alone(node) else enclosed(replacement.copy())
 
     return expression.transform(replace)
+
+
+def _stands_alone(node: exp.Column) -> bool:
+    parent = node.parent
+    if parent is None or isinstance(parent, exp.Paren):
+        return True
+    return isinstance(parent, exp.Func) and not isinstance(parent, exp.Connector | exp.Cast)

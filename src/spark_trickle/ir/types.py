@@ -7,6 +7,8 @@ from enum import Enum
 
 from sqlglot import exp
 
+from spark_trickle.errors import Position
+
 WEIGHT = "__weight"
 """The multiplicity of a row in a delta: +n inserted, -n deleted."""
 
@@ -45,3 +47,23 @@ class Source:
     primary_key: tuple[str, ...] = ()
     """Declared, not enforced: good for layout and cost, never for correctness."""
     cluster_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something the user should know about an accepted query."""
+
+    message: str
+    position: Position | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """Why a legal query cannot be maintained incrementally: the seed of a FullOnly verdict."""
+
+    code: str
+    """Stable and machine-readable, for example ``VOLATILE_FUNCTION``."""
+    message: str
+    position: Position | None = None
+    hint: str | None = None

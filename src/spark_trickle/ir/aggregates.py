@@ -1,0 +1,284 @@
+"""How each aggregate can be maintained; one row per function in ``RULES``.
+
+Additive law: state = sum over rows of weight * term, so the state of after is the state of before
+plus the state of the delta, and the value is a function of the states alone. It holds exactly only
+where sums are exact: integers and decimals, never floats. The variance family is left out on
+purpose: Spark merges float moments, and a sum of squares would differ in the last digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from spark_trickle.ir.scalars import conjunction
+
+Type = exp.DataType.Type
+BIGINT = exp.DataType(this=Type.BIGINT)
+INTEGERS = frozenset({Type.TINYINT, Type.SMALLINT, Type.INT, Type.BIGINT})
+
+
+@dataclass(frozen=True)
+class Term:
+    """One hidden state column: the value one row adds to it, never NULL, and its type."""
+
+    name: str
+    value: exp.Expression
+    type: exp.DataType
+
+
+@dataclass(frozen=True)
+class Additive:
+    """State columns to be summed with weights; ``finalise`` makes the value out of them."""
+
+    terms: tuple[Term, ...]
+    formula: Callable[[list[exp.Expression]], exp.Expression]
+
+    def finalise(self, states: list[exp.Expression]) -> exp.Expression:
+        """The aggregate's value from expressions for its states, in the order of ``terms``."""
+        return self.formula([state.copy() for state in states])
+
+
+@dataclass(frozen=True)
+class Extremum:
+    """MIN or MAX: an insert can only improve it; a deleted extremum needs its group again."""
+
+    argument: exp.Expression
+    largest: bool
+
+
+@dataclass(frozen=True)
+class Other:
+    """Anything else: recomputed for the groups that were touched."""
+
+
+Maintenance = Additive | Extremum | Other
+
+
+def classify(call: exp.Expression) -> Maintenance:
+    """How to maintain an aggregate call, with its DISTINCT and FILTER."""
+    condition: exp.Expression | None = None
+    if isinstance(call, exp.Filter):
+        condition = call.expression.this
+        call = call.this
+    if call.find(exp.Distinct, exp.Order):
+        return Other()
+    rule = RULES.get(function_name(call))
+    if rule is None:
+        return Other()
+    return rule(arguments(call), condition)
+
+
+def function_name(call: exp.Expression) -> str:
+    """The lower-case Spark name of a function call."""
+    if isinstance(call, exp.Anonymous):
+        return str(call.name).lower()
+    if isinstance(call, exp.Func):
+        return str(_NAMES.get(type(call)) or type(call).sql_names()[0]).lower()
+    return ""
+
+
+def arguments(call: exp.Expression) -> list[exp.Expression]:
+    """The arguments of a call in order; ``count(*)`` has the star as its argument."""
+    return [argument for argument in call.iter_expressions() if isinstance(argument, exp.Expr)]
+
+
+_NAMES: dict[type[exp.Expr], str] = {
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.CountIf: "count_if",
+}
+
+Rule = Callable[[list[exp.Expression], exp.Expression | None], Maintenance]
+
+
+def _count(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
+    present = [_present(a) for a in arguments if not isinstance(a, (exp.Star, exp.Literal))]
+    return Additive((_counting("count", present, condition),), lambda states: states[0])
+
+
+def _count_if(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
+    return Additive((_counting("count", arguments[:1], condition),), lambda states: states[0])
+
+
+def _sum(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
+    total = _sum_type(arguments[0])
+    if total is None:
+        return Other()
+
+    def formula(states: list[exp.Expression]) -> exp.Expression:
+        return _when(_positive(states[1]), exp.cast(states[0], total))
+
+    return Additive(_sum_and_count(arguments[0], total, condition), formula)
+
+
+def _average(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
+    """Spark divides as doubles for integers, and as decimals with four more digits for decimals.
+
+    Past 2^53 Spark's own integer average depends on the order of rows; below it, this is exact.
+    """
+    argument = arguments[0]
+    total = _sum_type(argument)
+    if total is None:
+        return Other()
+    decimal = decimal_parameters(argument.type)
+
+    def formula(states: list[exp.Expression]) -> exp.Expression:
+        if decimal is None:
+            double = exp.DataType(this=Type.DOUBLE)
+            quotient: exp.Expression = exp.Div(
+                this=exp.cast(states[0], double),
+                expression=exp.cast(states[1].copy(), double.copy()),
+                typed=False,
+                safe=True,
+            )
+        else:
+            precision, scale = decimal
+            divided = exp.Div(
+                this=states[0],
+                expression=exp.cast(states[1].copy(), decimal_type(20, 0)),
+                typed=False,
+                safe=True,
+            )
+            quotient = exp.cast(divided, decimal_type(min(38, precision + 4), min(38, scale + 4)))
+        return _when(_positive(states[1]), quotient)
+
+    return Additive(_sum_and_count(argument, total, condition), formula)
+
+
+def _bool_and(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
+    def formula(states: list[exp.Expression]) -> exp.Expression:
+        decided = exp.Case(ifs=[_if(_positive(states[1]), exp.false())])
+        decided.append("ifs", _if(_positive(states[0]), exp.true()))
+        return decided
+
+    return Additive(_trues_and_falses(arguments[0], condition), formula)
+
+
+def _bool_or(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
+    def formula(states: list[exp.Expression]) -> exp.Expression:
+        decided = exp.Case(ifs=[_if(_positive(states[0]), exp.true())])
+        decided.append("ifs", _if(_positive(states[1]), exp.false()))
+        return decided
+
+    return Additive(_trues_and_falses(arguments[0], condition), formula)
+
+
+def _min(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
+    return Extremum(_only_where(arguments[0], condition), largest=False)
+
+
+def _max(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
+    return Extremum(_only_where(arguments[0], condition), largest=True)
+
+
+RULES: dict[str, Rule] = {
+    "avg": _average,
+    "bool_and": _bool_and,
+    "bool_or": _bool_or,
+    "count": _count,
+    "count_if": _count_if,
+    "max": _max,
+    "min": _min,
+    "sum": _sum,
+}
+RULES |= {
+    "any": _bool_or,
+    "every": _bool_and,
+    "mean": _average,
+    "regr_count": _count,
+    "some": _bool_or,
+}
+
+
+def decimal_type(precision: int, scale: int) -> exp.DataType:
+    """DECIMAL(precision, scale)."""
+    parameters = [
+        exp.DataTypeParam(this=exp.Literal.number(precision)),
+        exp.DataTypeParam(this=exp.Literal.number(scale)),
+    ]
+    return exp.DataType(this=Type.DECIMAL, expressions=parameters)
+
+
+def decimal_parameters(type: exp.DataType | None) -> tuple[int, int] | None:
+    """Precision and scale of a decimal type; None for every other type."""
+    if type is None or type.this != Type.DECIMAL:
+        return None
+    numbers = [int(parameter.name) for parameter in type.expressions]
+    match numbers:
+        case []:
+            return 10, 0
+        case [precision]:
+            return precision, 0
+        case _:
+            return numbers[0], numbers[1]
+
+
+def _sum_type(argument: exp.Expression) -> exp.DataType | None:
+    """The type Spark gives the sum, or None where sums are not exact."""
+    if argument.type is None:
+        return None
+    if argument.type.this in INTEGERS:
+        return BIGINT
+    decimal = decimal_parameters(argument.type)
+    if decimal is None:
+        return None
+    return decimal_type(min(38, decimal[0] + 10), decimal[1])
+
+
+def _sum_and_count(
+    argument: exp.Expression, total: exp.DataType, condition: exp.Expression | None
+) -> tuple[Term, ...]:
+    zero = exp.cast(exp.Literal.number(0), argument.type or BIGINT)
+    value: exp.Expression = exp.Coalesce(this=argument.copy(), expressions=[zero])
+    if condition is not None:
+        value = _when(condition, value, zero.copy())
+    return Term("sum", value, total), _counting("count", [_present(argument)], condition)
+
+
+def _trues_and_falses(
+    argument: exp.Expression, condition: exp.Expression | None
+) -> tuple[Term, ...]:
+    falses = exp.Not(this=exp.paren(argument.copy()))
+    return (
+        _counting("trues", [argument], condition),
+        _counting("falses", [falses], condition),
+    )
+
+
+def _counting(name: str, tests: list[exp.Expression], condition: exp.Expression | None) -> Term:
+    if condition is not None:
+        tests = [*tests, condition]
+    one: exp.Expression = exp.Literal.number(1)
+    if tests:
+        one = _when(conjunction(tests), one, exp.Literal.number(0))
+    return Term(name, one, BIGINT)
+
+
+def _only_where(argument: exp.Expression, condition: exp.Expression | None) -> exp.Expression:
+    return argument.copy() if condition is None else _when(condition, argument.copy())
+
+
+def _present(argument: exp.Expression) -> exp.Expression:
+    return exp.Not(this=exp.Is(this=_wrapped(argument), expression=exp.null()))
+
+
+def _wrapped(argument: exp.Expression) -> exp.Expression:
+    plain = isinstance(argument, (exp.Column, exp.Literal, exp.Func, exp.Paren))
+    return argument.copy() if plain else exp.paren(argument.copy())
+
+
+def _positive(count: exp.Expression) -> exp.Expression:
+    return exp.GT(this=count.copy(), expression=exp.Literal.number(0))
+
+
+def _if(condition: exp.Expression, value: exp.Expression) -> exp.If:
+    return exp.If(this=condition, true=value)
+
+
+def _when(
+    condition: exp.Expression, value: exp.Expression, otherwise: exp.Expression | None = None
+) -> exp.Expression:
+    return exp.Case(ifs=[_if(condition.copy(), value)], default=otherwise)
