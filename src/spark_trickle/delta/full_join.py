@@ -1,0 +1,98 @@
+"""D(l full join r) by touched keys where it has equalities; else l full join r = l left join r + pad(r anti l)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from spark_trickle.delta.change import Change, difference, total
+from spark_trickle.delta.preserving import delta_preserving, key_pairs
+from spark_trickle.delta.restrict import KeySet, restrict
+from spark_trickle.ir.nodes import (
+    AntiJoin,
+    Distinct,
+    Node,
+    OuterJoin,
+    OuterKind,
+    Project,
+    UnionAll,
+)
+from spark_trickle.ir.scalars import ref
+from spark_trickle.ir.types import Column, Schema
+from spark_trickle.ir.walk import Ids
+
+Differentiate = Callable[[Node], Change]
+
+
+def delta_full_join(node: OuterJoin, left: Change, right: Change, ids: Ids) -> Node | None:
+    """A FULL join under any condition."""
+    if left.delta is None and right.delta is None:
+        return None
+    pairs = key_pairs(node)
+    if not pairs:
+        return _as_left_join_and_rest(node, left, right, ids)
+    left_keys = _columns(node.left.columns, [a for a, _ in pairs])
+    right_keys = _columns(node.right.columns, [b for _, b in pairs])
+    keys = _keys(left, right, left_keys, right_keys, ids)
+    left_on = tuple(key.id for key in left_keys)
+    right_on = tuple(key.id for key in right_keys)
+
+    def joined(left_rows: Node, right_rows: Node) -> Node:
+        return replace(
+            node,
+            left=restrict(left_rows, keys, left_on),
+            right=restrict(right_rows, keys, right_on),
+        )
+
+    return difference(joined(left.after, right.after), joined(left.before, right.before))
+
+
+def _keys(left: Change, right: Change, left_keys: Schema, right_keys: Schema, ids: Ids) -> KeySet:
+    names = tuple(
+        ids.column(key.name, key.type, key.nullable or other.nullable)
+        for key, other in zip(left_keys, right_keys, strict=True)
+    )
+    sides = ((left.delta, left_keys), (right.delta, right_keys))
+    parts = tuple(
+        Project(delta, tuple((ids.copy(key), ref(key)) for key in keys))
+        for delta, keys in sides
+        if delta is not None
+    )
+    return KeySet(Distinct(UnionAll(parts, names)), ids)
+
+
+def _as_left_join_and_rest(node: OuterJoin, left: Change, right: Change, ids: Ids) -> Node | None:
+    matched = OuterJoin(node.left, node.right, OuterKind.LEFT, node.conditions, node.columns)
+    rest = AntiJoin(node.right, node.left, node.conditions)
+    terms = []
+    first = delta_preserving(matched, left, right, ids)
+    if first is not None:
+        terms.append(first)
+    second = delta_preserving(rest, right, left, ids)
+    if second is not None:
+        terms.append(_padded(node, second))
+    result = total(terms)
+    return None if result is None else result
+
+
+def _padded(node: OuterJoin, right_rows: Node) -> Node:
+    """Right rows with NULLs for the left columns."""
+    nulls = tuple((column, _null(column)) for column in _part(node, node.left.columns))
+    kept = tuple((column, ref(column)) for column in _part(node, node.right.columns))
+    return Project(right_rows, (*nulls, *kept))
+
+
+def _part(node: OuterJoin, columns: Schema) -> Schema:
+    wanted = {column.id for column in columns}
+    return tuple(column for column in node.columns if column.id in wanted)
+
+
+def _null(column: Column) -> exp.Expression:
+    return exp.cast(exp.null(), column.type.copy())
+
+
+def _columns(columns: Schema, ids: list[int]) -> Schema:
+    offered = {column.id: column for column in columns}
+    return tuple(offered[id] for id in ids)

@@ -1,0 +1,78 @@
+"""Weights made visible: sums over weighted rows, and the net form of a delta.
+
+sum over a multiset with weights: SUM(v) = sum of v * weight, COUNT(*) = sum of weight.
+A delta is net when no two rows are equal and no weight is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from spark_trickle.errors import InternalError
+from spark_trickle.ir.aggregates import decimal_type
+from spark_trickle.ir.types import WEIGHT
+from spark_trickle.lower.block import aliased, big, identifier
+
+WEIGHT_DIGITS = 9
+"""A weight times a decimal is a decimal with this many more digits, which Spark keeps exact."""
+
+
+def weighted_call(call: exp.Expression, weight: exp.Expression) -> exp.Expression:
+    """An aggregate call over unweighted rows, rewritten for rows that carry a weight."""
+
+    def rewrite(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Count):
+            if not isinstance(node.this, exp.Star):
+                raise InternalError(f"{node.sql()} has no weighted form")
+            return exp.cast(exp.Sum(this=weight.copy()), "BIGINT")
+        if isinstance(node, exp.Sum):
+            return exp.Sum(this=_times(node.this, weight, node.parent))
+        if isinstance(node, exp.AggFunc):
+            raise InternalError(f"{node.sql()} has no weighted form")
+        return node
+
+    return call.copy().transform(rewrite)
+
+
+def _times(
+    value: exp.Expression, weight: exp.Expression, parent: exp.Expr | None
+) -> exp.Expression:
+    if value.is_number and value.name == "1":
+        return weight.copy()
+    factor = weight.copy()
+    if isinstance(parent, exp.Cast) and parent.to.this == exp.DataType.Type.DECIMAL:
+        factor = exp.cast(factor, decimal_type(WEIGHT_DIGITS, 0))
+    return exp.Mul(this=exp.paren(value.copy()), expression=factor)
+
+
+def consolidated(
+    query: exp.Query, columns: Sequence[tuple[str, str, exp.DataType]], alias: str
+) -> exp.Select:
+    """The net form of a weighted query; ``columns`` are (name inside, name outside, type).
+
+    Spark groups by maps (it sorts their entries); a VARIANT cannot be grouped, so its JSON text
+    stands for it and any equal value is returned.
+    """
+    selected: list[exp.Expression] = []
+    groups: list[exp.Expression] = []
+    for inside, outside, type in columns:
+        column = exp.Column(this=identifier(inside), table=identifier(alias))
+        if type.this == exp.DataType.Type.VARIANT:
+            groups.append(exp.Anonymous(this="to_json", expressions=[column.copy()]))
+            selected.append(aliased(exp.AnyValue(this=column), outside))
+        else:
+            groups.append(column.copy())
+            selected.append(aliased(column, outside))
+    weight = exp.Column(this=identifier(WEIGHT), table=identifier(alias))
+    total = exp.Sum(this=weight)
+    selected.append(aliased(exp.cast(total, "BIGINT"), WEIGHT))
+    result = exp.Select(expressions=selected)
+    source = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier(alias)))
+    result.set("from_", exp.From(this=source))
+    if groups:
+        result.set("group", exp.Group(expressions=groups))
+    nonzero = exp.NEQ(this=total.copy(), expression=big(0))
+    result.set("having", exp.Having(this=nonzero))
+    return result
