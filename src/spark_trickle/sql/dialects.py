@@ -1,0 +1,134 @@
+"""The SQL we read and write: Spark's, with function calls kept exactly as they were written.
+
+sqlglot knows several hundred functions as node classes of its own and prints them back in its own
+words; not every such round trip keeps Spark's meaning. So only calls that the compiler must
+understand become nodes, every other call stays a name with arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp, transforms
+from sqlglot.dialects.spark import Spark
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+UNDERSTOOD = frozenset(
+    {
+        "AVG",
+        "BOOL_AND",
+        "BOOL_OR",
+        "COALESCE",
+        "COUNT",
+        "COUNT_IF",
+        "EXPLODE",
+        "EXPLODE_OUTER",
+        "GROUPING",
+        "GROUPING_ID",
+        "IF",
+        "IFNULL",
+        "INLINE",
+        "MAX",
+        "MIN",
+        "NULLIF",
+        "NVL",
+        "POSEXPLODE",
+        "POSEXPLODE_OUTER",
+        "SUM",
+    }
+)
+"""Functions that become nodes; their round trip is proven against Spark by a test."""
+
+SYNTAX = frozenset(
+    {"CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM", "TRY_CAST"}
+)
+"""Functions with a grammar of their own (``FROM``, ``AS``, ``IN`` between the arguments)."""
+
+SELECT_RULES = {exp.Select, exp.Table}
+
+
+def _positioned(kind: type[exp.Expr], **fixed: Any) -> Any:
+    def build(_: SparkParser, token: Token) -> exp.Expr:
+        return kind(this=token.text, **fixed).update_positions(token)
+
+    return build
+
+
+class TrickleSparkParser(SparkParser):
+    """Spark's parser, with fewer functions it thinks it knows and with positions for literals."""
+
+    STRICT_CAST = True
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        name: build for name, build in SparkParser.FUNCTIONS.items() if name in UNDERSTOOD
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: build for name, build in SparkParser.FUNCTION_PARSERS.items() if name in SYNTAX
+    }
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: build
+        for name, build in SparkParser.NO_PAREN_FUNCTION_PARSERS.items()
+        if name in ("ANY", "CASE", "IF")
+    }
+    PRIMARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
+        **SparkParser.PRIMARY_PARSERS,
+        TokenType.STRING: _positioned(exp.Literal, is_string=True),
+        TokenType.NUMBER: _positioned(exp.Literal, is_string=False),
+    }
+
+
+class TrickleSparkGenerator(SparkGenerator):
+    """Spark's generator without the rewrites of whole SELECTs: QUALIFY and DISTINCT ON stay."""
+
+    TRANSFORMS: ClassVar[dict[Any, Any]] = {
+        kind: rule for kind, rule in SparkGenerator.TRANSFORMS.items() if kind not in SELECT_RULES
+    }
+
+
+class TrickleSpark(Spark):
+    """The dialect of every query inside the compiler."""
+
+    Parser = TrickleSparkParser
+    Generator = TrickleSparkGenerator
+
+
+class _Translation(TrickleSparkGenerator):
+    """Writes trees of other dialects: array unnesting becomes explode, DISTINCT ON stays."""
+
+    TRANSFORMS: ClassVar[dict[Any, Any]] = {
+        **SparkGenerator.TRANSFORMS,
+        exp.Select: transforms.preprocess([transforms.unnest_to_explode, transforms.any_to_exists]),
+    }
+
+
+class _Translated(TrickleSpark):
+    Generator = _Translation
+
+
+_MARK = "\x1f"
+
+
+def translate(tree: exp.Expr) -> exp.Expr:
+    """A tree of another dialect as a tree of ours; identifiers keep their positions.
+
+    The way is through text, because each dialect has node classes of its own for the same call.
+    Positions travel inside the quoted identifiers.
+    """
+
+    def mark(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Identifier) and "start" in node.meta:
+            name = f"{node.name}{_MARK}{node.meta['start']}{_MARK}{node.meta['end']}"
+            return exp.Identifier(this=name, quoted=True)
+        return node
+
+    text = tree.transform(mark).sql(_Translated)
+    result = TrickleSpark().parse(text)[0]
+    assert result is not None
+    for node in result.walk():
+        node.meta.clear()
+        if isinstance(node, exp.Identifier) and _MARK in node.name:
+            name, start, end = node.name.split(_MARK)
+            node.set("this", name)
+            node.meta.update(start=int(start), end=int(end))
+    return result
