@@ -149,6 +149,9 @@ class Lowering:
                 return self._window(node)
             case TopK():
                 block = self._unweighted(self.lower(node.input), node)
+                if not block.plain():
+                    # ORDER BY 1 would mean the first column.
+                    block = self.derive(block)
                 top = relations.top_k(node, block, self.alias())
                 return blocks.over(top, self.alias(), node.columns, weighted=False)
             case Generate():

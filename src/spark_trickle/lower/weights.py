@@ -26,7 +26,8 @@ def weighted_call(call: exp.Expression, weight: exp.Expression) -> exp.Expressio
         if isinstance(node, exp.Count):
             if not isinstance(node.this, exp.Star):
                 raise InternalError(f"{node.sql()} has no weighted form")
-            return exp.cast(exp.Sum(this=weight.copy()), "BIGINT")
+            total = exp.cast(exp.Sum(this=weight.copy()), "BIGINT")
+            return exp.Coalesce(this=total, expressions=[big(0)])
         if isinstance(node, exp.Sum):
             return exp.Sum(this=_times(node.this, weight, node.parent))
         if isinstance(node, exp.AggFunc):

@@ -1,0 +1,75 @@
+"""The delta of a stored part, by its strategy; a part may read what it stores itself, at before."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from spark_trickle.delta.additive import delta_state
+from spark_trickle.delta.change import difference
+from spark_trickle.delta.differentiate import differentiate
+from spark_trickle.delta.restrict import KeySet, key_set, null_safe_equal, restrict
+from spark_trickle.delta.segment import Part, Strategy
+from spark_trickle.delta.touched import Keyed, keys_of
+from spark_trickle.ir.nodes import Aggregate, Filter, Node, Project, Scan, SemiJoin
+from spark_trickle.ir.types import Schema, Version
+from spark_trickle.ir.walk import Ids, fresh_ids, with_children
+
+
+def delta_part(part: Part, changed: frozenset[str]) -> Node | None:
+    """The delta of what a part stores; None if none of its sources changed."""
+    ids = fresh_ids(part.plan)
+    match part.strategy:
+        case Strategy.ALGEBRA:
+            return differentiate(part.plan, changed, ids).delta
+        case Strategy.ADDITIVE:
+            assert isinstance(part.plan, Aggregate)
+            delta = differentiate(part.plan.input, changed, ids).delta
+            if delta is None:
+                return None
+            return delta_state(part.plan, delta, part.name, part.columns, ids)
+        case Strategy.TOUCHED:
+            return _delta_touched(part, part.plan, changed, ids)
+        case _:
+            assert_never(part.strategy)
+
+
+def _delta_touched(part: Part, plan: Node, changed: frozenset[str], ids: Ids) -> Node | None:
+    """Like the touched-keys law, but what is replaced is read from the stored part.
+
+    That saves the recomputation at before, and it is exact even where a recomputation would not
+    give the stored value again: sums of floats, collect_list, row_number among equals.
+    """
+    if isinstance(plan, Project | Filter):
+        core: Node = plan
+        while isinstance(core, Project | Filter):
+            core = core.input
+    else:
+        core = plan
+    assert isinstance(core, Keyed)
+    change = differentiate(core.input, changed, ids)
+    if change.delta is None:
+        return None
+    before = Scan(part.name, tuple(ids.copy(column) for column in part.columns), Version.BEFORE)
+    keys = keys_of(core)
+    if not keys:
+        return difference(_over(plan, core, change.after), before)
+    found = key_set(change.delta, keys, ids)
+    after = restrict(change.after, found, tuple(key.id for key in keys))
+    return difference(_over(plan, core, after), _stored_rows(part, before, found))
+
+
+def _stored_rows(part: Part, before: Scan, found: KeySet) -> Node:
+    places = {column.id: position for position, column in enumerate(part.columns)}
+    own: Schema = tuple(before.columns[places[key.id]] for key in part.keys)
+    conditions = tuple(
+        null_safe_equal(column, key) for column, key in zip(own, found.plan.columns, strict=True)
+    )
+    return SemiJoin(before, found.plan, conditions)
+
+
+def _over(plan: Node, core: Keyed, rows: Node) -> Node:
+    """The plan with its core applied to other rows."""
+    if plan is core:
+        return with_children(core, (rows,))
+    assert isinstance(plan, Project | Filter)
+    return with_children(plan, (_over(plan.input, core, rows),))

@@ -1,0 +1,187 @@
+"""Which sub-plans keep private state, and the parts a query falls into: segments, then the result.
+
+The rule. An operator with a key (aggregate, distinct, window, top-k) is cut out and stored when
+1. it is an aggregate or distinct whose state the delta alone extends (``additive``), or
+2. something above it would need its rows at before or after, recomputed from whole tables
+   (``touched``: only the touched keys are recomputed; what they replace is read from the state).
+It is not cut when
+3. it is what the result itself stores, key included: the result is its own state; or
+4. it is below another operator, recomputes the same value every time, and its key leads the order
+   in which its one source is stored, so that a restriction reads few files (TPC-H q18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from sqlglot import exp
+
+from spark_trickle.delta.layout import clustered, likely_key
+from spark_trickle.delta.state import State, finalised, state_of
+from spark_trickle.delta.touched import Keyed, keys_of
+from spark_trickle.ir.aggregates import Other, classify
+from spark_trickle.ir.explain import explain
+from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, Scan, TopK, Window
+from spark_trickle.ir.scalars import column_id, ref
+from spark_trickle.ir.types import Column, Schema, Source
+from spark_trickle.ir.walk import Ids, children, fresh_copy, fresh_ids, scans, with_children
+
+RESULT = "__result"
+"""The name under which the result's own stored rows are scanned."""
+
+
+class Strategy(Enum):
+    """How the delta of a part is found."""
+
+    ALGEBRA = "algebra"
+    """By the laws of its operators, from the deltas of its inputs."""
+    ADDITIVE = "additive"
+    """Sums over the delta are added to the stored state."""
+    TOUCHED = "touched"
+    """The touched keys are recomputed at after; what is stored for them is replaced."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table to be stored: a segment, or the result."""
+
+    name: str
+    plan: Node
+    columns: Schema
+    """Those of ``plan`` by position and id, under the names they are stored with."""
+    keys: Schema
+    """The columns by which stored rows are found and replaced: good to cluster by."""
+    strategy: Strategy
+
+
+def cut(
+    plan: Node, sources: Mapping[str, Source], outputs: tuple[str, ...] | None = None
+) -> tuple[Part, ...]:
+    """The segments of a query in the order in which they are computed, then its result."""
+    cutter = _Cutter(sources, fresh_ids(plan))
+    names = outputs or tuple(column.name for column in plan.columns)
+    columns = tuple(replace(c, name=n) for c, n in zip(plan.columns, names, strict=True))
+    core = _core(plan)
+    if isinstance(core, Keyed) and scans(core) and state_for(core, Ids(0)) is None:
+        shown = {column.id: column for column in columns}
+        own = [shown.get(id) for id in _passed(plan, core, keys_of(core))]
+        keys = tuple(column for column in own if column is not None)
+        if len(keys) == len(own):
+            below = cutter.rewrite(core.input, top=False)
+            whole = _rebuilt(plan, core, with_children(core, (below,)))
+            result = Part(RESULT, whole, columns, keys, Strategy.TOUCHED)
+            return (*cutter.parts, result)
+    rewritten = cutter.rewrite(plan, top=True)
+    shown = {column.id: column for column in columns}
+    key = likely_key(rewritten, sources, {part.name: part.keys for part in cutter.parts})
+    keys = tuple(shown[column.id] for column in key)
+    result = Part(RESULT, rewritten, columns, keys, Strategy.ALGEBRA)
+    return (*cutter.parts, result)
+
+
+class _Cutter:
+    def __init__(self, sources: Mapping[str, Source], ids: Ids) -> None:
+        self.parts: list[Part] = []
+        self._sources = sources
+        self._ids = ids
+        self._known: dict[str, Part] = {}
+
+    def rewrite(self, node: Node, *, top: bool) -> Node:
+        """The plan with scans of segments in place of what was cut out."""
+        still_top = top and isinstance(node, Project | Filter)
+        inputs = tuple(self.rewrite(child, top=still_top) for child in children(node))
+        node = with_children(node, inputs)
+        if not isinstance(node, Keyed) or not scans(node):
+            return node
+        if not top and _repeatable(node) and clustered(node, self._sources):
+            return node
+        state = state_for(node, self._ids)
+        if state is None:
+            stored = self._store(node, keys_of(node), Strategy.TOUCHED)
+            pairs = zip(node.columns, stored.columns, strict=True)
+            return Project(stored, tuple((column, ref(own)) for column, own in pairs))
+        stored = self._store(state.aggregate, state.aggregate.keys, Strategy.ADDITIVE)
+        return finalised(state, stored)
+
+    def _store(self, plan: Node, keys: Schema, strategy: Strategy) -> Scan:
+        """A scan of the segment that holds the plan; equal plans share one."""
+        signature = _signature(plan)
+        part = self._known.get(signature)
+        if part is None:
+            columns = _stored_names(plan.columns)
+            offered = {column.id: column for column in columns}
+            found = tuple(offered[key.id] for key in keys)
+            name = f"__segment_{len(self.parts) + 1}"
+            part = Part(name, plan, columns, found, strategy)
+            self.parts.append(part)
+            self._known[signature] = part
+        return Scan(part.name, tuple(self._ids.copy(column) for column in part.columns))
+
+
+def state_for(node: Keyed, ids: Ids) -> State | None:
+    """The additive state of a keyed operator, None where it has none."""
+    match node:
+        case Aggregate() | Distinct():
+            return state_of(node, ids)
+        case Window() | TopK():
+            return None
+
+
+def _core(plan: Node) -> Node:
+    """What is below the projections and filters at the top."""
+    while isinstance(plan, Project | Filter):
+        plan = plan.input
+    return plan
+
+
+def _rebuilt(plan: Node, core: Node, other: Node) -> Node:
+    """The plan with ``other`` in place of its core."""
+    if plan is core:
+        return other
+    assert isinstance(plan, Project | Filter)
+    return replace(plan, input=_rebuilt(plan.input, core, other))
+
+
+def _passed(plan: Node, core: Node, keys: Schema) -> list[int]:
+    """The ids under which the keys of the core leave the plan; -1 for one that does not."""
+    if plan is core:
+        return [key.id for key in keys]
+    assert isinstance(plan, Project | Filter)
+    below = _passed(plan.input, core, keys)
+    if isinstance(plan, Filter):
+        return below
+    passes = {column_id(e): c.id for c, e in plan.outputs if isinstance(e, exp.Column)}
+    return [passes.get(id, -1) for id in below]
+
+
+def _repeatable(node: Keyed) -> bool:
+    """Whether the same rows always give the same values, in whatever order they come."""
+    match node:
+        case Aggregate():
+            return not any(isinstance(classify(call), Other) for _, call in node.calls)
+        case Distinct() | TopK():
+            return True
+        case Window():
+            return False
+
+
+def _stored_names(columns: Schema) -> tuple[Column, ...]:
+    """Columns under names that differ even without regard to case."""
+    taken: set[str] = set()
+    named = []
+    for column in columns:
+        name, number = column.name, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{column.name}_{number}"
+        taken.add(name.lower())
+        named.append(replace(column, name=name))
+    return tuple(named)
+
+
+def _signature(plan: Node) -> str:
+    copy = fresh_copy(plan, Ids(0))
+    types = " ".join(column.type.sql() for column in copy.columns)
+    return f"{explain(copy)}{types}"
