@@ -6,7 +6,7 @@ is one row that stays when no rows remain.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -28,59 +28,89 @@ from spark_trickle.ir.types import Column, Schema, Version
 from spark_trickle.ir.walk import Ids
 
 
-def delta_state(state: Aggregate, delta: Node, stored: str, columns: Schema, ids: Ids) -> Node:
-    """The change of a stored state; ``columns`` are those of the table ``stored``, by position."""
-    sums = _renamed(replace(state, input=delta), ids)
-    before = Scan(stored, tuple(ids.copy(column) for column in columns), Version.BEFORE)
-    groups = _joined(sums, before, len(state.keys))
-    if not state.keys:
-        return difference(_merged(state, groups, sums, before), before)
-    after = Filter(
-        _merged(state, groups, sums, before),
-        exp.GT(this=ref(_rows(state.columns)), expression=exp.Literal.number(0)),
-    )
-    stored_rows = exp.Not(this=exp.Is(this=ref(_rows(before.columns)), expression=exp.null()))
-    replaced = Project(
-        Filter(groups, stored_rows),
-        tuple(
-            (column, ref(old)) for column, old in zip(state.columns, before.columns, strict=True)
-        ),
-    )
-    return difference(after, replaced)
+@dataclass(frozen=True)
+class Groups:
+    """The groups in a delta, each beside its stored state, which is NULL for a new group."""
+
+    plan: Node
+    keys: Schema
+    """As the delta has them."""
+    stored: dict[int, Column]
+    """For each column of the state, its stored value in ``plan``."""
+    before: Scan
+    """The stored state itself."""
 
 
-def _renamed(sums: Aggregate, ids: Ids) -> Node:
+@dataclass(frozen=True)
+class Stored:
+    """A state and the table that holds it; ``columns`` are the table's, by position."""
+
+    state: Aggregate
+    name: str
+    columns: Schema
+
+
+def delta_state(stored: Stored, delta: Node, ids: Ids) -> Node:
+    """The change of a stored state."""
+    state = stored.state
+    sums = beside_stored(replace(state, input=delta), ids)
+    groups = touched_groups(stored, sums, ids)
+    added = dict(zip((c.id for c in state.columns), sums.columns, strict=True))
+    outputs: list[tuple[Column, exp.Expression]]
+    outputs = [(key, ref(added[key.id])) for key in state.keys]
+    outputs += [(c, plus(groups.stored[c.id], added[c.id])) for c, _ in state.calls]
+    return replaced(state, groups, Project(groups.plan, tuple(outputs)))
+
+
+def beside_stored(sums: Node, ids: Ids) -> Node:
     """The sums of the delta under ids of their own, to stand beside the stored ones."""
     return Project(sums, tuple((ids.copy(column), ref(column)) for column in sums.columns))
 
 
-def _joined(sums: Node, before: Scan, keys: int) -> Node:
+def touched_groups(stored: Stored, sums: Node, ids: Ids) -> Groups:
+    """Each group of ``sums``, whose keys come first, with what is stored for it."""
+    state = stored.state
+    columns = tuple(ids.copy(column) for column in stored.columns)
+    before = Scan(stored.name, columns, Version.BEFORE)
+    own = dict(zip((c.id for c in state.columns), before.columns, strict=True))
+    keys = sums.columns[: len(state.keys)]
     if not keys:
-        return Join((sums, before))
+        return Groups(Join((sums, before)), keys, own, before)
     conditions = tuple(
-        null_safe_equal(a, b)
-        for a, b in zip(sums.columns[:keys], before.columns[:keys], strict=True)
+        null_safe_equal(key, own[column.id]) for key, column in zip(keys, state.keys, strict=True)
     )
     padded = tuple(replace(column, nullable=True) for column in before.columns)
-    return OuterJoin(sums, before, OuterKind.LEFT, conditions, sums.columns + padded)
+    plan = OuterJoin(sums, before, OuterKind.LEFT, conditions, sums.columns + padded)
+    return Groups(plan, keys, own, before)
 
 
-def _merged(state: Aggregate, groups: Node, sums: Node, before: Scan) -> Node:
-    """Keys as the delta has them, every state the stored one plus the delta's."""
-    keys = len(state.keys)
-    outputs: list[tuple[Column, exp.Expression]] = [
-        (key, ref(own)) for key, own in zip(state.keys, sums.columns[:keys], strict=True)
-    ]
-    states = zip(state.columns[keys:], sums.columns[keys:], before.columns[keys:], strict=True)
-    for column, added, old in states:
-        zero = exp.cast(exp.Literal.number(0), column.type.copy())
-        known: exp.Expression = ref(old)
-        if keys:
-            known = exp.Coalesce(this=known, expressions=[zero])
-        sum = exp.Add(this=known, expression=ref(added))
-        outputs.append((column, exp.cast(sum, column.type.copy())))
-    return Project(groups, tuple(outputs))
+def plus(stored: Column, added: Column) -> exp.Expression:
+    """The stored sum, 0 for a new group, plus the delta's."""
+    zero = exp.cast(exp.Literal.number(0), added.type.copy())
+    known = exp.Coalesce(this=ref(stored), expressions=[zero])
+    return exp.cast(exp.Add(this=known, expression=ref(added)), added.type.copy())
 
 
-def _rows(columns: Schema) -> Column:
-    return next(column for column in columns if column.name == ROWS)
+def replaced(state: Aggregate, groups: Groups, merged: Node) -> Node:
+    """The merged states in place of the stored ones."""
+    if not state.keys:
+        return difference(merged, groups.before)
+    return difference(alive(state, merged), stored_rows(state, groups))
+
+
+def alive(state: Aggregate, merged: Node) -> Node:
+    """Without the groups that have no rows left."""
+    zero = exp.Literal.number(0)
+    return Filter(merged, exp.GT(this=ref(row_count(state)), expression=zero))
+
+
+def stored_rows(state: Aggregate, groups: Groups) -> Node:
+    """What is stored for the groups."""
+    known = exp.Is(this=ref(groups.stored[row_count(state).id]), expression=exp.null())
+    outputs = tuple((column, ref(groups.stored[column.id])) for column in state.columns)
+    return Project(Filter(groups.plan, exp.Not(this=known)), outputs)
+
+
+def row_count(state: Aggregate) -> Column:
+    """The state column that counts the rows of a group."""
+    return next(column for column, _ in state.calls if column.name == ROWS)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.ir.nodes import Negate, Node, UnionAll
+from spark_trickle.ir.nodes import AntiJoin, Negate, Node, Scan, SemiJoin, UnionAll
+from spark_trickle.ir.types import Version
+from spark_trickle.ir.walk import children
 
 
 @dataclass(frozen=True)
@@ -26,3 +28,16 @@ def total(terms: list[Node]) -> Node | None:
     if len(terms) < 2:
         return terms[0] if terms else None
     return UnionAll(tuple(terms), terms[0].columns)
+
+
+def only_inserts(delta: Node, insert_only: frozenset[str]) -> bool:
+    """Whether no row of a delta can have a negative weight."""
+    match delta:
+        case Scan():
+            return delta.version is not Version.DELTA or delta.source in insert_only
+        case SemiJoin() | AntiJoin():
+            return only_inserts(delta.left, insert_only)
+        case Negate():
+            return False
+        case _:
+            return all(only_inserts(child, insert_only) for child in children(delta))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from spark_trickle.delta.additive import delta_state
+from spark_trickle.delta.additive import Stored, delta_state
 from spark_trickle.delta.change import difference
 from spark_trickle.delta.differentiate import differentiate
+from spark_trickle.delta.extremum import delta_extremum
 from spark_trickle.delta.restrict import KeySet, key_set, null_safe_equal, restrict
 from spark_trickle.delta.segment import Part, Strategy
 from spark_trickle.delta.touched import Keyed, keys_of
@@ -15,8 +16,13 @@ from spark_trickle.ir.types import Schema, Version
 from spark_trickle.ir.walk import Ids, fresh_ids, with_children
 
 
-def delta_part(part: Part, changed: frozenset[str]) -> Node | None:
-    """The delta of what a part stores; None if none of its sources changed."""
+def delta_part(
+    part: Part, changed: frozenset[str], insert_only: frozenset[str] = frozenset()
+) -> Node | None:
+    """The delta of what a part stores; None if none of its sources changed.
+
+    ``insert_only``: the changed sources whose delta is known to hold no deleted row.
+    """
     ids = fresh_ids(part.plan)
     match part.strategy:
         case Strategy.ALGEBRA:
@@ -26,7 +32,14 @@ def delta_part(part: Part, changed: frozenset[str]) -> Node | None:
             delta = differentiate(part.plan.input, changed, ids).delta
             if delta is None:
                 return None
-            return delta_state(part.plan, delta, part.name, part.columns, ids)
+            return delta_state(Stored(part.plan, part.name, part.columns), delta, ids)
+        case Strategy.EXTREMUM:
+            assert isinstance(part.plan, Aggregate)
+            change = differentiate(part.plan.input, changed, ids)
+            if change.delta is None:
+                return None
+            stored = Stored(part.plan, part.name, part.columns)
+            return delta_extremum(stored, part.extrema, change, insert_only, ids)
         case Strategy.TOUCHED:
             return _delta_touched(part, part.plan, changed, ids)
         case _:

@@ -1,7 +1,7 @@
 """Which sub-plans keep private state, and the parts a query falls into: segments, then the result.
 
 The rule. An operator with a key (aggregate, distinct, window, top-k) is cut out and stored when
-1. it is an aggregate or distinct whose state the delta alone extends (``additive``), or
+1. it is an aggregate or distinct whose state a delta extends (``additive``, ``extremum``), or
 2. something above it would need its rows at before or after, recomputed from whole tables
    (``touched``: only the touched keys are recomputed; what they replace is read from the state).
 It is not cut when
@@ -21,7 +21,7 @@ from sqlglot import exp
 from spark_trickle.delta.layout import clustered, likely_key
 from spark_trickle.delta.state import State, finalised, state_of
 from spark_trickle.delta.touched import Keyed, keys_of
-from spark_trickle.ir.aggregates import Other, classify
+from spark_trickle.ir.aggregates import Extremum, Other, classify
 from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, Scan, TopK, Window
 from spark_trickle.ir.scalars import column_id, ref
@@ -39,6 +39,8 @@ class Strategy(Enum):
     """By the laws of its operators, from the deltas of its inputs."""
     ADDITIVE = "additive"
     """Sums over the delta are added to the stored state."""
+    EXTREMUM = "extremum"
+    """As additive, with MIN and MAX: a group is recomputed only when its extremum was deleted."""
     TOUCHED = "touched"
     """The touched keys are recomputed at after; what is stored for them is replaced."""
 
@@ -54,6 +56,8 @@ class Part:
     keys: Schema
     """The columns by which stored rows are found and replaced: good to cluster by."""
     strategy: Strategy
+    extrema: tuple[tuple[Column, Extremum], ...] = ()
+    """The stored columns that are MIN or MAX, under ``EXTREMUM``."""
 
 
 def cut(
@@ -99,22 +103,24 @@ class _Cutter:
             return node
         state = state_for(node, self._ids)
         if state is None:
-            stored = self._store(node, keys_of(node), Strategy.TOUCHED)
+            stored = self._store(Part("", node, (), keys_of(node), Strategy.TOUCHED))
             pairs = zip(node.columns, stored.columns, strict=True)
             return Project(stored, tuple((column, ref(own)) for column, own in pairs))
-        stored = self._store(state.aggregate, state.aggregate.keys, Strategy.ADDITIVE)
+        strategy = Strategy.EXTREMUM if state.extrema else Strategy.ADDITIVE
+        aggregate = state.aggregate
+        stored = self._store(Part("", aggregate, (), aggregate.keys, strategy, state.extrema))
         return finalised(state, stored)
 
-    def _store(self, plan: Node, keys: Schema, strategy: Strategy) -> Scan:
-        """A scan of the segment that holds the plan; equal plans share one."""
-        signature = _signature(plan)
+    def _store(self, unnamed: Part) -> Scan:
+        """A scan of the segment that holds the part; equal plans share one."""
+        signature = _signature(unnamed.plan)
         part = self._known.get(signature)
         if part is None:
-            columns = _stored_names(plan.columns)
+            columns = _stored_names(unnamed.plan.columns)
             offered = {column.id: column for column in columns}
-            found = tuple(offered[key.id] for key in keys)
+            keys = tuple(offered[key.id] for key in unnamed.keys)
             name = f"__segment_{len(self.parts) + 1}"
-            part = Part(name, plan, columns, found, strategy)
+            part = replace(unnamed, name=name, columns=columns, keys=keys)
             self.parts.append(part)
             self._known[signature] = part
         return Scan(part.name, tuple(self._ids.copy(column) for column in part.columns))

@@ -1,7 +1,8 @@
-"""The state of an aggregate: sums from which its values follow, and which the sums of a delta extend.
+"""The state of an aggregate: what its values follow from, and what a delta can extend.
 
-value(group) = finalise(states), and states(after) = states(before) + states(delta), because every
-state is the sum of a term that never is NULL. ``__rows`` is such a sum too: a group dies at 0.
+value(group) = finalise(states). A sum of terms that never are NULL extends by addition:
+sum(after) = sum(before) + sum(delta). ``__rows`` is such a sum too: a group dies at 0.
+An extremum extends by comparison as long as it was not deleted.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from spark_trickle.ir.aggregates import BIGINT, Additive, Term, classify, decimal_parameters
+from spark_trickle.ir.aggregates import (
+    BIGINT,
+    Additive,
+    Extremum,
+    Other,
+    Term,
+    classify,
+    decimal_parameters,
+)
 from spark_trickle.ir.nodes import Aggregate, Distinct, Node, Project
 from spark_trickle.ir.scalars import ref, substitute
 from spark_trickle.ir.types import Column
@@ -30,32 +39,62 @@ class State:
     aggregate: Aggregate
     values: tuple[tuple[Column, exp.Expression], ...]
     """The original outputs over the columns of ``aggregate``."""
+    extrema: tuple[tuple[Column, Extremum], ...] = ()
+    """The state columns that are MIN or MAX; all others are sums."""
 
 
 def state_of(node: Aggregate | Distinct, ids: Ids) -> State | None:
     """The state that maintains an aggregate, or None if one of its calls has none."""
     if isinstance(node, Distinct):
         node = Aggregate(node.input, node.columns, ())
-    kinds = [classify(call) for _, call in node.calls]
-    additive = [kind for kind in kinds if isinstance(kind, Additive)]
-    terms = [term for kind in additive for term in kind.terms]
-    if len(additive) < len(kinds) or not all(map(_exact, terms)):
+    kinds = [(column, call, classify(call)) for column, call in node.calls]
+    if any(isinstance(kind, Other) for _, _, kind in kinds):
         return None
-    scalar = not node.keys
-    rows = ids.column(ROWS, BIGINT, nullable=False)
-    calls: list[tuple[Column, exp.Expression]] = [(rows, exp.Count(this=exp.Star()))]
-    known: dict[str, Column] = {_key(_ONE): rows}
+    terms = [term for _, _, kind in kinds if isinstance(kind, Additive) for term in kind.terms]
+    if not all(map(_exact, terms)):
+        return None
+    states = _States(ids, scalar=not node.keys)
     values: list[tuple[Column, exp.Expression]] = [(key, ref(key)) for key in node.keys]
-    for (column, _), kind in zip(node.calls, additive, strict=True):
-        states: list[exp.Expression] = []
-        for term in kind.terms:
-            if _key(term) not in known:
-                state = ids.column(f"__{column.name}_{term.name}", term.type, nullable=False)
-                known[_key(term)] = state
-                calls.append((state, _call(term, scalar=scalar)))
-            states.append(ref(known[_key(term)]))
-        values.append((column, kind.finalise(states)))
-    return State(Aggregate(node.input, node.keys, tuple(calls)), tuple(values))
+    for column, call, kind in kinds:
+        match kind:
+            case Additive():
+                own = [ref(states.sum(term, column)) for term in kind.terms]
+                values.append((column, kind.finalise(list(own))))
+            case Extremum():
+                values.append((column, ref(states.extremum(kind, call, column))))
+            case Other():
+                raise AssertionError("refused above")
+    aggregate = Aggregate(node.input, node.keys, tuple(states.calls))
+    return State(aggregate, tuple(values), tuple(states.extrema))
+
+
+class _States:
+    """The state columns so far; equal states are kept once."""
+
+    def __init__(self, ids: Ids, *, scalar: bool) -> None:
+        rows = ids.column(ROWS, BIGINT, nullable=False)
+        self.calls: list[tuple[Column, exp.Expression]] = [(rows, exp.Count(this=exp.Star()))]
+        self.extrema: list[tuple[Column, Extremum]] = []
+        self._ids = ids
+        self._scalar = scalar
+        self._known: dict[str, Column] = {_key(_ONE): rows}
+
+    def sum(self, term: Term, column: Column) -> Column:
+        """The state that sums a term."""
+        if _key(term) not in self._known:
+            name = f"__{column.name}_{term.name}"
+            self._known[_key(term)] = self._ids.column(name, term.type, nullable=False)
+            self.calls.append((self._known[_key(term)], _call(term, scalar=self._scalar)))
+        return self._known[_key(term)]
+
+    def extremum(self, kind: Extremum, call: exp.Expression, column: Column) -> Column:
+        """The state that is a MIN or MAX."""
+        key = call.sql()
+        if key not in self._known:
+            self._known[key] = self._ids.column(f"__{column.name}", column.type)
+            self.calls.append((self._known[key], call))
+            self.extrema.append((self._known[key], kind))
+        return self._known[key]
 
 
 _ONE = Term("rows", exp.Literal.number(1), BIGINT)
