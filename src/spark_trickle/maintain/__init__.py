@@ -1,0 +1,1 @@
+"""Stream tables: their records, and how a refresh moves one from its frontier to a newer version."""

@@ -1,0 +1,202 @@
+"""What is remembered of stream tables, and the ``trickle_`` tables of the catalog that hold it.
+
+Tables are named by their uuid, which survives renames and tells a table from a later one of the
+same name. Contents, private state, frontier and history change in one catalog transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from spark_trickle.storage.transaction import Connection
+
+ACTIVE, SUSPENDED, ERROR = "ACTIVE", "SUSPENDED", "ERROR"
+
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS trickle_stream_table (
+         uuid VARCHAR PRIMARY KEY, name VARCHAR NOT NULL, query VARCHAR NOT NULL,
+         dialect VARCHAR NOT NULL, schedule VARCHAR, refresh_mode VARCHAR NOT NULL,
+         status VARCHAR NOT NULL, populated BIGINT NOT NULL, last_error VARCHAR,
+         segments VARCHAR NOT NULL, generation BIGINT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS trickle_source (
+         stream_uuid VARCHAR NOT NULL, source_uuid VARCHAR NOT NULL, source_name VARCHAR NOT NULL,
+         version BIGINT NOT NULL, PRIMARY KEY (stream_uuid, source_uuid))""",
+    """CREATE TABLE IF NOT EXISTS trickle_refresh (
+         stream_uuid VARCHAR NOT NULL, started_at DOUBLE PRECISION NOT NULL,
+         report VARCHAR NOT NULL)""",
+    """CREATE INDEX IF NOT EXISTS trickle_refresh_by_table
+         ON trickle_refresh (stream_uuid, started_at)""",
+)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A hidden table that keeps private state of a stream table."""
+
+    part: str
+    """The part of the compiled query whose rows it holds."""
+    uuid: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table a stream table reads, and the version of it that the contents reflect."""
+
+    uuid: str
+    name: str
+    version: int
+
+
+@dataclass(frozen=True)
+class StreamTable:
+    """A stream table as the catalog remembers it."""
+
+    uuid: str
+    name: str
+    query: str
+    dialect: str = "spark"
+    schedule: str | None = None
+    refresh_mode: str = "AUTO"
+    status: str = ACTIVE
+    populated: bool = False
+    """Whether the contents reflect the frontier; False until the first fill and after a breach."""
+    last_error: str | None = None
+    segments: tuple[Segment, ...] = ()
+    generation: int = 0
+    """Grows with every change of definition, so that a refresh notices that it is out of date."""
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def frontier(self) -> dict[str, int]:
+        """The version of each source, by source name."""
+        return {source.name: source.version for source in self.sources}
+
+
+@dataclass(frozen=True)
+class RefreshReport:
+    """The truth about one refresh."""
+
+    name: str
+    effective_mode: str
+    """FULL, DIFFERENTIAL, TOPK, NO_DATA: what really ran. ERROR or SKIPPED: nothing did."""
+    reason: str
+    """A stable code, a colon, and a sentence."""
+    asked_mode: str = "AUTO"
+    sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By source: the version before and after."""
+    version: int = 0
+    """The version this refresh committed."""
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+    delta_rows: Mapping[str, int] = field(default_factory=dict)
+    """Changed rows by source."""
+    source_rows: int = 0
+    """Rows of all sources at the version after: what a full run has to read."""
+    spark_queries: int = 0
+    seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by phase."""
+    started_at: float = field(default_factory=time.time)
+    error: str | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> RefreshReport:
+        values = json.loads(text)
+        values["sources"] = {name: tuple(pair) for name, pair in values["sources"].items()}
+        return cls(**values)
+
+
+def create_tables(connection: Connection) -> None:
+    for statement in TABLES:
+        connection.execute(statement)
+
+
+def load(connection: Connection) -> list[StreamTable]:
+    """All stream tables, in the order of their names."""
+    sources: dict[str, list[Source]] = {}
+    for stream, uuid, name, version in connection.execute(
+        "SELECT stream_uuid, source_uuid, source_name, version FROM trickle_source ORDER BY 3"
+    ):
+        sources.setdefault(stream, []).append(Source(uuid, name, version))
+    rows = connection.execute(
+        "SELECT uuid, name, query, dialect, schedule, refresh_mode, status, populated, last_error,"
+        " segments, generation FROM trickle_stream_table ORDER BY name"
+    )
+    return [_stream_table(row, sources.get(row[0], [])) for row in rows]
+
+
+def _stream_table(row: tuple[Any, ...], sources: Iterable[Source]) -> StreamTable:
+    uuid, name, query, dialect, schedule, mode, status, populated, error, segments, generation = row
+    return StreamTable(
+        uuid,
+        name,
+        query,
+        dialect,
+        schedule,
+        mode,
+        status,
+        bool(populated),
+        error,
+        tuple(Segment(**segment) for segment in json.loads(segments)),
+        generation,
+        tuple(sources),
+    )
+
+
+def save(connection: Connection, table: StreamTable) -> None:
+    """Write the whole record, frontier included, over what is there."""
+    forget(connection, table.uuid)
+    connection.execute(
+        "INSERT INTO trickle_stream_table VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            table.uuid,
+            table.name,
+            table.query,
+            table.dialect,
+            table.schedule,
+            table.refresh_mode,
+            table.status,
+            int(table.populated),
+            table.last_error,
+            json.dumps([asdict(segment) for segment in table.segments]),
+            table.generation,
+        ),
+    )
+    connection.execute_many(
+        "INSERT INTO trickle_source VALUES (?, ?, ?, ?)",
+        [(table.uuid, source.uuid, source.name, source.version) for source in table.sources],
+    )
+
+
+def forget(connection: Connection, uuid: str) -> None:
+    """Remove the record; the history stays."""
+    connection.execute("DELETE FROM trickle_stream_table WHERE uuid = ?", (uuid,))
+    connection.execute("DELETE FROM trickle_source WHERE stream_uuid = ?", (uuid,))
+
+
+def add_history(connection: Connection, uuid: str, report: RefreshReport) -> None:
+    connection.execute(
+        "INSERT INTO trickle_refresh VALUES (?, ?, ?)", (uuid, report.started_at, report.to_json())
+    )
+
+
+def history(
+    connection: Connection, uuid: str | None = None, most: int = 1_000
+) -> list[RefreshReport]:
+    """The newest refreshes, newest first, of one stream table or of all."""
+    where = "WHERE stream_uuid = ?" if uuid else ""
+    rows = connection.execute(
+        f"SELECT report FROM trickle_refresh {where} ORDER BY started_at DESC LIMIT ?",
+        [*([uuid] if uuid else []), most],
+    )
+    return [RefreshReport.from_json(report) for (report,) in rows]

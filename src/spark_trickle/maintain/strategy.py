@@ -1,0 +1,108 @@
+"""FULL or DIFFERENTIAL: a choice by cost, from what earlier refreshes of the same table took.
+
+seconds(DIFFERENTIAL) = a + b * changed rows, seconds(FULL) = c * source rows. Both lines are fitted
+to the recorded refreshes by the mode that really ran. What was never measured has a prior: reading
+one changed row costs as much as PRIOR_FACTOR rows of a full run, for its group is read before and after.
+An estimate that has not met a measurement for REMEASURE_AFTER refreshes is put to the test when the
+two are near each other, so that one bad measurement is not believed for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spark_trickle.maintain.records import RefreshReport
+
+PRIOR_FACTOR = 2.5
+PRIOR_SECONDS = 0.3
+PRIOR_WEIGHT = 0.1
+REMEASURE_AFTER = 20
+NEAR = 2.0
+WINDOW = 50
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds each way; None where nothing is known yet."""
+
+    differential: float
+    full: float | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to run and why: a stable code and a sentence."""
+
+    mode: str
+    code: str
+    text: str
+
+    @property
+    def reason(self) -> str:
+        return f"{self.code}: {self.text}"
+
+
+def estimate(history: Sequence[RefreshReport], changed_rows: int, source_rows: int) -> Estimate:
+    """Expected seconds of both ways; ``history`` is newest first."""
+    recent = history[:WINDOW]
+    full = _full_seconds(recent, source_rows)
+    slope = PRIOR_FACTOR * full / max(1, source_rows) if full is not None else 0.0
+    points = [(0.0, PRIOR_SECONDS, PRIOR_WEIGHT)]
+    if full is not None:
+        points.append((float(source_rows), PRIOR_SECONDS + slope * source_rows, PRIOR_WEIGHT))
+    for age, report in enumerate(recent):
+        if report.effective_mode in ("DIFFERENTIAL", "TOPK"):
+            points.append((_changed(report), report.seconds, 0.9**age))
+    fixed, per_row = _line(points)
+    return Estimate(fixed + per_row * changed_rows, full)
+
+
+def choose(history: Sequence[RefreshReport], changed_rows: int, source_rows: int) -> Choice:
+    """The cheaper way, or the one whose estimate is due for a measurement."""
+    expected = estimate(history, changed_rows, source_rows)
+    told = f"about {expected.differential:.2f} s for {changed_rows} changed rows"
+    if expected.full is None:
+        return Choice("DIFFERENTIAL", "FULL_UNMEASURED", f"{told}, no full run measured yet")
+    told = f"{told} against {expected.full:.2f} s in full"
+    near = expected.full < NEAR * expected.differential < NEAR * NEAR * expected.full
+    modes = [report.effective_mode for report in history[:REMEASURE_AFTER]]
+    if near and len(modes) == REMEASURE_AFTER and len(set(modes)) == 1:
+        other = "FULL" if modes[0] != "FULL" else "DIFFERENTIAL"
+        return Choice(other, "REMEASURE", f"{told}; not measured for {REMEASURE_AFTER} refreshes")
+    if expected.differential <= expected.full:
+        return Choice("DIFFERENTIAL", "CHEAPER", told)
+    return Choice("FULL", "CHEAPER", told)
+
+
+def _full_seconds(history: Sequence[RefreshReport], source_rows: int) -> float | None:
+    """The median of the newest full runs, scaled to the size the sources have now."""
+    runs = [r for r in history if r.effective_mode == "FULL"][:3]
+    if not runs:
+        return None
+    scaled = sorted(r.seconds * _scale(r, source_rows) for r in runs)
+    return scaled[(len(scaled) - 1) // 2]
+
+
+def _scale(report: RefreshReport, source_rows: int) -> float:
+    return source_rows / report.source_rows if report.source_rows and source_rows else 1.0
+
+
+def _changed(report: RefreshReport) -> float:
+    return float(sum(report.delta_rows.values()))
+
+
+def _line(points: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+    """Least squares of relative errors: (x, y, weight) -> intercept and slope, neither negative."""
+    weights = [weight / max(y, 1e-3) ** 2 for _, y, weight in points]
+    total = sum(weights)
+    mean_x = sum(w * x for w, (x, _, _) in zip(weights, points, strict=True)) / total
+    mean_y = sum(w * y for w, (_, y, _) in zip(weights, points, strict=True)) / total
+    spread = sum(w * (x - mean_x) ** 2 for w, (x, _, _) in zip(weights, points, strict=True))
+    if spread <= 0:
+        return mean_y, 0.0
+    covariance = sum(
+        w * (x - mean_x) * (y - mean_y) for w, (x, y, _) in zip(weights, points, strict=True)
+    )
+    slope = max(0.0, covariance / spread)
+    return max(0.0, mean_y - slope * mean_x), slope
