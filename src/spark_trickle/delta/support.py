@@ -1,0 +1,150 @@
+"""The verdict on a query: Incremental with a law for every operator, or FullOnly with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from sqlglot import exp
+
+from spark_trickle.delta.state import state_of
+from spark_trickle.delta.touched import Keyed, keys_of
+from spark_trickle.errors import Position
+from spark_trickle.ir.explain import headline
+from spark_trickle.ir.nodes import (
+    Aggregate,
+    AntiJoin,
+    Distinct,
+    Expand,
+    Filter,
+    Generate,
+    Join,
+    Negate,
+    Node,
+    OuterJoin,
+    Project,
+    Scan,
+    SemiJoin,
+    TopK,
+    UnionAll,
+    Values,
+    Window,
+)
+from spark_trickle.ir.types import Blocker, Column
+from spark_trickle.ir.walk import Ids, nodes
+
+
+@dataclass(frozen=True)
+class Law:
+    """How an operator is maintained, for people."""
+
+    name: str
+    reads: str
+
+
+CONSTANT = Law("constant", "nothing: it never changes")
+FEED = Law("change feed", "the changes of the source between two versions")
+LINEAR = Law("linear", "the delta of its input")
+TERMS = Law("one term per changed input", "each delta, and the other inputs where it joins them")
+PRESERVING = Law("left linear, right by touched keys", "the deltas, and both inputs at their keys")
+ADDITIVE = Law("additive state", "the delta and the stored state of its groups")
+EXTREMUM = Law("extremum state", "as additive state; the input of groups that lost an extremum")
+TOUCHED = Law("touched keys", "the delta, the input at its keys, and what is stored for them")
+RECOMPUTED = Law("recomputed when its input changes", "the whole input")
+
+
+@dataclass(frozen=True)
+class Incremental:
+    """The query can be maintained by deltas."""
+
+    laws: tuple[tuple[str, Law], ...]
+    """Every operator, parents first, with its law."""
+
+    def __str__(self) -> str:
+        width = max((len(law.name) for _, law in self.laws), default=0)
+        lines = [f"  {law.name:<{width}}  {operator}" for operator, law in self.laws]
+        return "\n".join(["Incremental", *lines]) + "\n"
+
+
+@dataclass(frozen=True)
+class FullOnly:
+    """The query is legal, but only FULL refresh keeps it exact."""
+
+    code: str
+    message: str
+    position: Position | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        lines = [f"FullOnly {self.code}: {self.message}"]
+        if self.position is not None:
+            lines.append(self.position.caret())
+        if self.hint is not None:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines) + "\n"
+
+
+Verdict = Incremental | FullOnly
+
+
+def verdict(plan: Node | None, blockers: tuple[Blocker, ...] = ()) -> Verdict:
+    """Whether a query can be maintained incrementally, and how."""
+    for blocker in blockers:
+        return FullOnly(blocker.code, blocker.message, blocker.position, blocker.hint)
+    if plan is None:
+        return FullOnly("NO_PLAN", "the query has no plan", hint="use refresh_mode FULL")
+    for node in nodes(plan):
+        found = _obstacle(node)
+        if found is not None:
+            return found
+    return Incremental(tuple((headline(node), law_of(node)) for node in nodes(plan)))
+
+
+def _obstacle(node: Node) -> FullOnly | None:
+    if isinstance(node, Window) and not node.partition_by:
+        return FullOnly(
+            "UNPARTITIONED_WINDOW",
+            "a window function has no PARTITION BY, so any change may change every row",
+            hint="add PARTITION BY, or use refresh_mode FULL",
+        )
+    if isinstance(node, Keyed):
+        for key in keys_of(node):
+            if not comparable(key):
+                return FullOnly(
+                    "INCOMPARABLE_KEY",
+                    f"{key.name} is of type {key.type.sql('spark')}, which Spark cannot compare",
+                    hint="group by a part of it that can be compared, or use refresh_mode FULL",
+                )
+    return None
+
+
+def comparable(column: Column) -> bool:
+    """Whether Spark can test two values for equality."""
+    kinds = (exp.DataType.Type.MAP, exp.DataType.Type.VARIANT)
+    return not any(inner.this in kinds for inner in column.type.find_all(exp.DataType))
+
+
+def law_of(node: Node) -> Law:
+    """The law by which an operator is maintained."""
+    match node:
+        case Scan():
+            return FEED
+        case Values():
+            return CONSTANT
+        case Project() | Filter() | UnionAll() | Negate() | Generate() | Expand():
+            return LINEAR
+        case Join():
+            return TERMS
+        case OuterJoin() | SemiJoin() | AntiJoin():
+            return PRESERVING
+        case Aggregate() | Distinct():
+            state = state_of(node, Ids(0))
+            if state is not None:
+                return EXTREMUM if state.extrema else ADDITIVE
+            return TOUCHED if keys_of(node) else RECOMPUTED
+        case Window():
+            return TOUCHED
+        case TopK():
+            return TOUCHED if node.partition_by else RECOMPUTED
+        case _:
+            assert_never(node)
