@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.ir.scalars import column_id, substitute
+from spark_trickle.ir.scalars import column_id, conjunction, substitute
 from spark_trickle.ir.types import WEIGHT, Column, Schema
 
 EMPTY = "__row"
@@ -17,6 +17,8 @@ EMPTY = "__row"
 @dataclass(frozen=True)
 class Block:
     """``values`` says how each column is written over the FROM items; ``weight`` None means 1.
+
+    A block is used once: its FROM items and conditions become part of the query made of it.
 
     ``derived`` is set while the block is nothing but ``SELECT * FROM (derived) AS alias``.
     """
@@ -107,16 +109,15 @@ def outputs(block: Block) -> list[exp.Expression]:
 def select(block: Block, selected: list[exp.Expression]) -> exp.Select:
     """``SELECT selected FROM … JOIN … WHERE …``; the caller may add GROUP BY."""
     query = exp.Select(expressions=selected)
-    query.set("from_", exp.From(this=block.source.copy()))
-    joins = [item.copy() for item in block.joins if isinstance(item, exp.Join)]
-    laterals = [item.copy() for item in block.joins if isinstance(item, exp.Lateral)]
+    query.set("from_", exp.From(this=block.source))
+    joins = [item for item in block.joins if isinstance(item, exp.Join)]
+    laterals = [item for item in block.joins if isinstance(item, exp.Lateral)]
     if joins:
         query.set("joins", joins)
     if laterals:
         query.set("laterals", laterals)
     if block.where:
-        condition = exp.and_(*block.where, copy=True)
-        query.set("where", exp.Where(this=condition))
+        query.set("where", exp.Where(this=conjunction(block.where)))
     if block.hint is not None and joins:
         call = exp.Anonymous(this="BROADCAST", expressions=[identifier(block.hint)])
         query.set("hint", exp.Hint(expressions=[call]))

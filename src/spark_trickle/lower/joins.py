@@ -45,7 +45,7 @@ def beside(left: Block, right: Block, conditions: Sequence[exp.Expression], kind
     both = replace(left, values=values, derived=None)
     on = [both.expand(condition) for condition in conditions]
     arguments = {"kind": kind, "side": "LEFT"} if kind in ("SEMI", "ANTI") else {"side": kind}
-    item = exp.Join(this=right.source.copy(), on=conjunction(on), **arguments)
+    item = exp.Join(this=right.source, on=conjunction(on), **arguments)
     visible = left.values if kind in ("SEMI", "ANTI") else values
     return replace(both, joins=(*left.joins, item), values=visible)
 
@@ -70,8 +70,8 @@ def _following(
 
 def _join(block: Block, on: list[exp.Expression]) -> exp.Join:
     if on:
-        return exp.Join(this=block.source.copy(), on=conjunction(on))
-    return exp.Join(this=block.source.copy(), kind="CROSS")
+        return exp.Join(this=block.source, on=conjunction(on))
+    return exp.Join(this=block.source, kind="CROSS")
 
 
 def _product(first: exp.Expression | None, second: exp.Expression | None) -> exp.Expression | None:

@@ -1,0 +1,63 @@
+"""Parts and deltas as text, for ``explain`` and golden files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spark_trickle.delta.needs import Need
+from spark_trickle.delta.segment import RESULT, Part, Strategy
+from spark_trickle.ir.explain import explain
+from spark_trickle.ir.nodes import Node
+
+MEANING = {
+    Strategy.ALGEBRA: "delta by the laws of its operators",
+    Strategy.ADDITIVE: "sums over the delta are added to the stored state",
+    Strategy.EXTREMUM: "as additive; groups that lost their MIN or MAX are recomputed",
+    Strategy.TOUCHED: "touched keys are recomputed and replace what is stored for them",
+}
+
+
+def describe_parts(parts: Iterable[Part]) -> str:
+    """What is stored: each part with its columns, key, strategy and plan."""
+    return "\n".join(_part(part) for part in parts)
+
+
+def _part(part: Part) -> str:
+    columns = ", ".join(f"{c.name} {c.type.sql('spark')}" for c in part.columns)
+    return f"{title(part)}\n  columns: {columns}\n{_indented(explain(part.plan))}"
+
+
+def title(part: Part) -> str:
+    """One line: name, strategy, key."""
+    name = "result" if part.name == RESULT else f"segment {part.name}"
+    keys = f" key=[{', '.join(key.name for key in part.keys)}]" if part.keys else ""
+    return f"{name}: {part.strategy.value}{keys}"
+
+
+def describe_strategy(parts: Iterable[Part]) -> str:
+    """How each part is maintained, in words."""
+    return "".join(f"{title(part)}: {MEANING[part.strategy]}\n" for part in parts)
+
+
+def describe_delta(part: Part, plan: Node, needed: Iterable[Need]) -> str:
+    """The delta of a part and what it reads."""
+    reads = "".join(f"  reads {_need(need)}\n" for need in needed)
+    return f"delta of {title(part)}\n{reads}{_indented(explain(plan))}"
+
+
+def _need(need: Need) -> str:
+    place = f"{need.source}@{need.version.value}"
+    if need.keys is None:
+        return place
+    choices = []
+    for keys in need.keys:
+        tests = []
+        for column, origins in sorted(keys.items()):
+            places = " or ".join(f"{source}@delta.{name}" for source, name in sorted(origins))
+            tests.append(f"{column} in {places}")
+        choices.append(" and ".join(tests))
+    return f"{place} where {' or else '.join(choices)}"
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())
