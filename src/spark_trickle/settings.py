@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -19,3 +20,7 @@ class Settings:
     """How often an autocommit statement is tried again after a conflict."""
     retention_seconds: float = 7 * 24 * 3600.0
     """Versions younger than this survive expiry."""
+    time_zone: str = "UTC"
+    """Session time zone of a Spark that is started here; a given session keeps its own."""
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """More configuration for a Spark that is started here."""

@@ -1,0 +1,115 @@
+"""The Spark session: the user's own, or one of ours started on first need."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_trickle.errors import ExecutionError
+from spark_trickle.settings import Settings
+from spark_trickle.spark.java import use_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame as DataFrame
+    from pyspark.sql import SparkSession as SparkSession
+
+_NEEDED = {
+    # Columns are found by field id, so that renamed columns read right.
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    # Listing files in a Spark job costs a second; the catalog already knows them.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+_LOG = Path(__file__).with_name("log4j2.properties")
+
+
+class SessionHolder:
+    """Gives the session out; starts one only when somebody really needs it."""
+
+    def __init__(self, given: SparkSession | None, settings: Settings) -> None:
+        self._session = given
+        self._settings = settings
+        self._ready = False
+        self._owned = False
+
+    @property
+    def started(self) -> bool:
+        return self._session is not None
+
+    @property
+    def spark(self) -> SparkSession:
+        if self._session is None:
+            self._session = self._active() or self._start()
+        if not self._ready:
+            prepare(self._session)
+            self._ready = True
+        return self._session
+
+    @property
+    def time_zone(self) -> str:
+        """The zone that TIMESTAMP texts are read in; asks no Spark unless one is there."""
+        if self._session is None:
+            return self._settings.time_zone
+        return str(self._session.conf.get("spark.sql.session.timeZone"))
+
+    @staticmethod
+    def _active() -> SparkSession | None:
+        """A session that this process already has; looking for one imports no pyspark."""
+        if "pyspark.sql" not in sys.modules:
+            return None
+        from pyspark.sql import SparkSession
+
+        return SparkSession.getActiveSession()
+
+    def _start(self) -> SparkSession:
+        self._owned = True
+        return start_session(self._settings.time_zone, self._settings.spark)
+
+
+def start_session(time_zone: str, extra: Mapping[str, str] | None = None) -> SparkSession:
+    """A local Spark for embedded use."""
+    from pyspark.sql import SparkSession
+
+    use_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    config = {
+        "spark.master": "local[*]",
+        "spark.app.name": "spark-trickle",
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "localhost",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": time_zone,
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        "spark.sql.warehouse.dir": tempfile.gettempdir() + "/spark-trickle-warehouse",
+        "spark.sql.catalogImplementation": "in-memory",
+        **_NEEDED,
+        **(extra or {}),
+    }
+    builder = SparkSession.builder
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise ExecutionError(
+            f"Spark did not start: {str(error).splitlines()[0]}",
+            hint="run `python -m spark_trickle.spark.java` to see which Java is used",
+        ) from None
+
+
+def prepare(session: SparkSession) -> None:
+    """Set what our reads and writes rely on; the same on Spark Classic and Spark Connect."""
+    # PySpark logs every failed query with its Java stack trace; ours are raised, once, as errors.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    for key, value in _NEEDED.items():
+        session.conf.set(key, value)

@@ -1,0 +1,124 @@
+"""Spark's lexical rules, with the place of every token, so that text can be spliced verbatim."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from spark_trickle.errors import ParseError, Position
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    WORD = "word"
+    QUOTED = "quoted name"
+    STRING = "string"
+    NUMBER = "number"
+    SYMBOL = "symbol"
+
+
+@dataclass(frozen=True)
+class Token:
+    """``sql[start:end]``."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        """The keyword this may be: upper case, empty for everything but bare words."""
+        return self.text.upper() if self.kind is Kind.WORD else ""
+
+    @property
+    def names(self) -> bool:
+        """Whether this can be a part of a name."""
+        return self.kind in (Kind.WORD, Kind.QUOTED)
+
+    @property
+    def name(self) -> str:
+        """The part of a name that this is."""
+        return self.text[1:-1].replace("``", "`") if self.kind is Kind.QUOTED else self.text
+
+    def is_symbol(self, text: str) -> bool:
+        return self.kind is Kind.SYMBOL and self.text == text
+
+
+_LEXEMES = re.compile(
+    r"""
+      (?P<space>   \s+ | --(?:\\\n|[^\r\n])* )
+    | (?P<comment> /\* )
+    | (?P<string>  [rR]'[^']*' | [rR]"[^"]*" | [xX]'[^']*' | [xX]"[^"]*"
+                 | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" )
+    | (?P<quoted>  `(?:[^`]|``)*` )
+    | (?P<number>  (?: \d+\.\d* | \.\d+ | \d+ ) (?:[eE][+-]?\d+)? (?:BD|bd|[LSYFDlsyfd])? (?!\w) )
+    | (?P<word>    \w+ )
+    | (?P<open>    ['"`] )
+    | (?P<symbol>  . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_KINDS = {
+    "string": Kind.STRING,
+    "quoted": Kind.QUOTED,
+    "number": Kind.NUMBER,
+    "word": Kind.WORD,
+    "symbol": Kind.SYMBOL,
+}
+
+
+def tokenize(sql: str) -> tuple[Token, ...]:
+    """The tokens of one statement, comments and a closing semicolon left out."""
+    tokens: list[Token] = []
+    place = 0
+    while place < len(sql):
+        match = _LEXEMES.match(sql, place)
+        assert match is not None
+        group = match.lastgroup or ""
+        if group == "comment":
+            place = _comment_end(sql, place)
+            continue
+        if group == "open":
+            raise ParseError(
+                "a quote is opened here and never closed",
+                position=Position.of_span(sql, place, place + 1),
+                hint="close it; inside a quoted text write the quote twice",
+            )
+        if group != "space":
+            tokens.append(Token(_KINDS[group], match.group(), place, match.end()))
+        place = match.end()
+    return _one_statement(sql, tokens)
+
+
+def _comment_end(sql: str, start: int) -> int:
+    """Where a bracketed comment ends; they nest."""
+    depth, place = 0, start
+    while place < len(sql):
+        if sql.startswith("/*", place):
+            depth, place = depth + 1, place + 2
+        elif sql.startswith("*/", place):
+            depth, place = depth - 1, place + 2
+            if depth == 0:
+                return place
+        else:
+            place += 1
+    raise ParseError(
+        "a comment is opened here and never closed",
+        position=Position.of_span(sql, start, start + 2),
+    )
+
+
+def _one_statement(sql: str, tokens: list[Token]) -> tuple[Token, ...]:
+    while tokens and tokens[-1].is_symbol(";"):
+        tokens.pop()
+    for token in tokens:
+        if token.is_symbol(";"):
+            raise ParseError(
+                "there is more than one statement in the text",
+                position=Position.of_span(sql, token.start, token.end),
+                hint="send one statement at a time",
+            )
+    return tuple(tokens)
