@@ -71,7 +71,7 @@ def classify(call: exp.Expression) -> Maintenance:
     return rule(arguments(call), condition)
 
 
-def function_name(call: exp.Expression) -> str:
+def function_name(call: exp.Expr) -> str:
     """The lower-case Spark name of a function call."""
     if isinstance(call, exp.Anonymous):
         return str(call.name).lower()

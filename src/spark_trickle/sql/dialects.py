@@ -77,6 +77,13 @@ class TrickleSparkParser(SparkParser):
         TokenType.NUMBER: _positioned(exp.Literal, is_string=False),
     }
 
+    def _parse_function_call(self, *args: Any, **options: Any) -> exp.Expr | None:
+        token = self._curr
+        result: exp.Expr | None = super()._parse_function_call(*args, **options)
+        if result is not None and token is not None and "start" not in result.meta:
+            result.update_positions(token)
+        return result
+
 
 class TrickleSparkGenerator(SparkGenerator):
     """Spark's generator without the rewrites of whole SELECTs: QUALIFY and DISTINCT ON stay."""
