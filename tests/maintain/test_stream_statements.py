@@ -82,12 +82,12 @@ def test_other_statements_are_left_alone(sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "line", "column", "message"),
     [
-        ("CREATE STREAM TABLE", 1, 19, "ends where"),
+        ("CREATE STREAM TABLE", 1, 19, "name is expected"),
         ("CREATE STREAM TABLE t\nSCHEDULE 30", 2, 10, "schedule"),
         ("CREATE STREAM TABLE t REFRESH MODE SOMETIMES AS SELECT 1", 1, 36, "SOMETIMES"),
         ("ALTER STREAM TABLE t SET (colour = 'red')", 1, 27, "colour"),
         ("DROP STREAM TABLE t NOW", 1, 21, "NOW"),
-        ("REFRESH STREAM TABLE 'never closed", 1, 1, "tokens"),
+        ("REFRESH STREAM TABLE 'never closed", 1, 22, "never closed"),
     ],
 )
 def test_errors_point_at_the_fault(sql: str, line: int, column: int, message: str) -> None:

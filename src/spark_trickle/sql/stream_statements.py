@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.sql.tokens import Tokens
+from spark_trickle.sql.statement_cursor import Cursor
 
 Name = tuple[str, ...]
 
@@ -71,100 +71,106 @@ _SETTINGS = ("schedule", "refresh_mode")
 
 def parse_stream_statement(sql: str) -> StreamStatement | None:
     """The stream-table statement in ``sql``, or None when it is some other statement."""
-    tokens = Tokens(sql)
-    if tokens.accept("EXPLAIN", "STREAM", "TABLE"):
-        statement: StreamStatement = ExplainStreamTable(tokens.name("a stream table's name"))
-    elif tokens.looking_at("EXPLAIN", "CREATE") and _creates(tokens, 1):
-        tokens.expect("EXPLAIN")
-        statement = _create(tokens, explain=True)
-    elif _creates(tokens, 0):
-        statement = _create(tokens, explain=False)
-    elif tokens.accept("REFRESH", "STREAM", "TABLE"):
-        name = tokens.name("a stream table's name")
-        statement = RefreshStreamTable(name, full=tokens.accept("FULL"))
-    elif tokens.accept("DROP", "STREAM", "TABLE"):
-        if_exists = tokens.accept("IF", "EXISTS")
-        name = tokens.name("a stream table's name")
-        statement = DropStreamTable(name, if_exists, cascade=tokens.accept("CASCADE"))
-    elif tokens.accept("ALTER", "STREAM", "TABLE"):
-        statement = _alter(tokens)
-    elif tokens.accept("SHOW", "STREAM", "TABLES"):
+    cursor = Cursor(sql)
+    if cursor.accept("EXPLAIN", "STREAM", "TABLE"):
+        statement: StreamStatement = ExplainStreamTable(_name(cursor))
+    elif cursor.at("EXPLAIN", "CREATE") and _creates(cursor, 1):
+        cursor.expect("EXPLAIN")
+        statement = _create(cursor, explain=True)
+    elif _creates(cursor, 0):
+        statement = _create(cursor, explain=False)
+    elif cursor.accept("REFRESH", "STREAM", "TABLE"):
+        name = _name(cursor)
+        statement = RefreshStreamTable(name, full=cursor.accept("FULL"))
+    elif cursor.accept("DROP", "STREAM", "TABLE"):
+        if_exists = cursor.accept("IF", "EXISTS")
+        name = _name(cursor)
+        statement = DropStreamTable(name, if_exists, cascade=cursor.accept("CASCADE"))
+    elif cursor.accept("ALTER", "STREAM", "TABLE"):
+        statement = _alter(cursor)
+    elif cursor.accept("SHOW", "STREAM", "TABLES"):
         statement = ShowStreamTables()
     else:
         return None
-    tokens.end()
+    cursor.end()
     return statement
 
 
-def _creates(tokens: Tokens, ahead: int) -> bool:
-    words = [token.text.upper() for i in range(5) if (token := tokens.peek(ahead + i))]
+def _creates(cursor: Cursor, ahead: int) -> bool:
+    words = [token.text.upper() for i in range(5) if (token := cursor.peek(ahead + i))]
     return words[:3] == ["CREATE", "STREAM", "TABLE"] or words == [
         *("CREATE", "OR", "REPLACE", "STREAM", "TABLE")
     ]
 
 
-def _create(tokens: Tokens, *, explain: bool) -> CreateStreamTable:
-    tokens.expect("CREATE")
-    or_replace = tokens.accept("OR", "REPLACE")
-    tokens.expect("STREAM", "TABLE")
-    if_not_exists = tokens.accept("IF", "NOT", "EXISTS")
-    name = tokens.name("a stream table's name")
+def _create(cursor: Cursor, *, explain: bool) -> CreateStreamTable:
+    cursor.expect("CREATE")
+    or_replace = cursor.accept("OR", "REPLACE")
+    cursor.expect("STREAM", "TABLE")
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = _name(cursor)
     schedule, mode, initialize = None, "AUTO", True
-    while not tokens.accept("AS"):
-        if tokens.accept("SCHEDULE"):
-            calculated = tokens.accept("CALCULATED")
-            schedule = "CALCULATED" if calculated else tokens.string("a schedule such as '30s'")
-        elif tokens.accept("REFRESH", "MODE"):
-            mode = _mode(tokens, tokens.word(f"one of {', '.join(_MODES)}"))
-        elif tokens.accept("WITH", "NO", "DATA"):
+    while not cursor.accept("AS"):
+        if cursor.accept("SCHEDULE"):
+            calculated = cursor.accept("CALCULATED")
+            schedule = "CALCULATED" if calculated else cursor.string("a schedule such as '30s'")
+        elif cursor.accept("REFRESH", "MODE"):
+            mode = _mode(cursor, cursor.part("a refresh mode").upper())
+        elif cursor.accept("WITH", "NO", "DATA"):
             initialize = False
         else:
-            tokens.fail("SCHEDULE, REFRESH MODE, WITH NO DATA or AS is expected here")
+            cursor.fail("SCHEDULE, REFRESH MODE, WITH NO DATA or AS is expected here")
     return CreateStreamTable(
-        name, tokens.rest(), or_replace, if_not_exists, schedule, mode, initialize, explain
+        name, _rest(cursor), or_replace, if_not_exists, schedule, mode, initialize, explain
     )
 
 
-def _alter(tokens: Tokens) -> AlterStreamTable:
-    name = tokens.name("a stream table's name")
-    if tokens.accept("SUSPEND"):
+def _alter(cursor: Cursor) -> AlterStreamTable:
+    name = _name(cursor)
+    if cursor.accept("SUSPEND"):
         return AlterStreamTable(name, status="SUSPENDED")
-    if tokens.accept("RESUME"):
+    if cursor.accept("RESUME"):
         return AlterStreamTable(name, status="ACTIVE")
-    if tokens.accept("RENAME", "TO"):
-        return AlterStreamTable(name, rename_to=tokens.name("the new name"))
-    if tokens.accept("AS"):
-        return AlterStreamTable(name, query=tokens.rest())
-    if not tokens.accept("SET"):
-        tokens.fail("SET, SUSPEND, RESUME, RENAME TO or AS is expected here")
-    return _settings(tokens, name)
+    if cursor.accept("RENAME", "TO"):
+        return AlterStreamTable(name, rename_to=_name(cursor))
+    if cursor.accept("AS"):
+        return AlterStreamTable(name, query=_rest(cursor))
+    if not cursor.accept("SET"):
+        cursor.fail("SET, SUSPEND, RESUME, RENAME TO or AS is expected here")
+    return _settings(cursor, name)
 
 
-def _settings(tokens: Tokens, name: Name) -> AlterStreamTable:
+def _settings(cursor: Cursor, name: Name) -> AlterStreamTable:
     values: dict[str, str] = {}
-    if not tokens.symbol("("):
-        tokens.fail("'(' is expected here")
+    cursor.expect_symbol("(")
     while True:
-        token = tokens.peek()
-        setting = tokens.word("a setting").lower()
+        token = cursor.peek()
+        setting = cursor.part("a setting").lower()
         if setting not in _SETTINGS:
-            tokens.fail(f"there is no setting {setting!r}", token, f"one of {', '.join(_SETTINGS)}")
-        if not tokens.symbol("="):
-            tokens.fail("'=' is expected here")
-        value = tokens.string(f"a value for {setting}")
-        values[setting] = _mode(tokens, value.upper()) if setting == "refresh_mode" else value
-        if not tokens.symbol(","):
+            cursor.fail(f"there is no setting {setting!r}", token, f"one of {', '.join(_SETTINGS)}")
+        cursor.expect_symbol("=")
+        value = cursor.string(f"a value for {setting}")
+        values[setting] = _mode(cursor, value.upper()) if setting == "refresh_mode" else value
+        if not cursor.accept_symbol(","):
             break
-    if not tokens.symbol(")"):
-        tokens.fail("')' is expected here")
+    cursor.expect_symbol(")")
     return AlterStreamTable(
         name, schedule=values.get("schedule"), refresh_mode=values.get("refresh_mode")
     )
 
 
-def _mode(tokens: Tokens, word: str) -> str:
+def _name(cursor: Cursor) -> Name:
+    return cursor.name("a stream table's name").parts
+
+
+def _rest(cursor: Cursor) -> str:
+    """The query, unchanged, up to a closing semicolon."""
+    return cursor.text(cursor.rest("a query"))
+
+
+def _mode(cursor: Cursor, word: str) -> str:
     if word not in _MODES:
-        tokens.fail(
-            f"there is no refresh mode {word!r}", tokens.peek(-1), f"one of {', '.join(_MODES)}"
+        cursor.fail(
+            f"there is no refresh mode {word!r}", cursor.peek(-1), f"one of {', '.join(_MODES)}"
         )
     return word
