@@ -1,0 +1,198 @@
+"""The whole pipeline on one page: parse -> bind -> normalize -> verdict -> segment -> delta -> SQL.
+
+``compile_query`` runs the stages that need only the query, once per stream table, and keeps the
+value of each. ``CompiledQuery.delta`` finishes the job once it is known which sources changed, and
+``PartDelta.query`` / ``CompiledQuery.full_query`` give the SELECTs to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlglot import exp
+
+from spark_trickle.delta.describe import describe_delta, describe_parts, describe_strategy
+from spark_trickle.delta.needs import Need, needs
+from spark_trickle.delta.parts import delta_part
+from spark_trickle.delta.segment import Part, cut
+from spark_trickle.delta.support import FullOnly, Verdict, verdict
+from spark_trickle.errors import UnsupportedQueryError, UserError
+from spark_trickle.ir.check import check
+from spark_trickle.ir.explain import explain
+from spark_trickle.ir.nodes import Node, Project, TopK
+from spark_trickle.ir.types import Notice, Source, Version
+from spark_trickle.ir.walk import scans
+from spark_trickle.lower.query import TableNames, lower, lower_delta
+from spark_trickle.sql.bind import Bound, bind
+from spark_trickle.sql.dialects import TrickleSpark
+from spark_trickle.sql.parse import Parsed, parse_query
+
+STAGES = ("parsed", "bound", "normalized", "verdict", "segments", "strategy", "delta", "sql")
+
+
+def compile_query(
+    sql: str,
+    sources: Mapping[str, Source],
+    *,
+    dialect: str = "spark",
+    views: Mapping[str, str] | None = None,
+) -> CompiledQuery:
+    """Every stage of one query; raises ParseError, BindError or UnsupportedQueryError."""
+    parsed = parse_query(sql, dialect)
+    bound = bind(sql, sources, views, dialect)
+    normalized = None if bound.plan is None else check(bound.plan)
+    judged = verdict(normalized, bound.blockers)
+    parts: tuple[Part, ...] = ()
+    if normalized is not None and not isinstance(judged, FullOnly):
+        parts = cut(normalized, sources, bound.names)
+    return CompiledQuery(sql, parsed, bound, normalized, judged, parts)
+
+
+@dataclass(frozen=True)
+class CompiledQuery:
+    """A query with the value of every stage."""
+
+    sql: str
+    parsed: Parsed
+    bound: Bound
+    normalized: Node | None
+    """None only for a query that is FullOnly because it has no plan."""
+    verdict: Verdict
+    parts: tuple[Part, ...]
+    """Segments in the order in which they are computed, then the result; empty if FullOnly."""
+
+    @property
+    def result(self) -> Part:
+        """The part the user sees."""
+        self._incremental()
+        return self.parts[-1]
+
+    @property
+    def segments(self) -> tuple[Part, ...]:
+        """The parts that are private state."""
+        return self.parts[:-1]
+
+    @property
+    def warnings(self) -> tuple[Notice, ...]:
+        """What the user should know about the query."""
+        return self.bound.warnings
+
+    @property
+    def topk(self) -> TopK | None:
+        """ORDER BY with LIMIT at the top of the result: its input is a plan over the segments."""
+        plan = self.parts[-1].plan if self.parts else None
+        while isinstance(plan, Project):
+            plan = plan.input
+        return plan if isinstance(plan, TopK) and not plan.partition_by else None
+
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """The sources that the query reads, sorted."""
+        plan = self.normalized
+        return tuple(sorted({scan.source for scan in scans(plan)})) if plan is not None else ()
+
+    def delta(self, changed: Collection[str], insert_only: Collection[str] = ()) -> DeltaPlan:
+        """The delta of every part when exactly these sources changed.
+
+        ``insert_only`` names those of them whose change is known to hold no deleted row.
+        """
+        self._incremental()
+        moved = set(changed)
+        deltas = []
+        for part in self.parts:
+            plan = delta_part(part, frozenset(moved), frozenset(insert_only))
+            if plan is not None:
+                stage = f"the delta of {part.name}"
+                deltas.append(PartDelta(part, check(plan, stage=stage, shared=True)))
+                moved.add(part.name)
+        return DeltaPlan(frozenset(changed), tuple(deltas))
+
+    def full_query(self, part: Part, names: TableNames) -> exp.Query:
+        """All rows of a part under their stored names; its scans all ask for AFTER."""
+        return lower(part.plan, names, outputs=[column.name for column in part.columns])
+
+    def explain(self, stage: str, *, changed: Collection[str] | None = None) -> str:
+        """One stage as text; deltas are shown for ``changed``, by default every source."""
+        plan = self.normalized
+        match stage:
+            case "parsed":
+                return self.parsed.tree.sql(TrickleSpark, pretty=True) + "\n"
+            case "bound":
+                return "no plan\n" if self.bound.plan is None else explain(self.bound.plan)
+            case "normalized":
+                return "no plan\n" if plan is None else explain(plan)
+            case "verdict":
+                return str(self.verdict)
+            case "segments":
+                return describe_parts(self.parts)
+            case "strategy":
+                return describe_strategy(self.parts)
+            case "delta":
+                return self.delta(self.reads if changed is None else changed).explain()
+            case "sql":
+                return self.delta(self.reads if changed is None else changed).sql()
+            case _:
+                raise UserError(f"no such stage: {stage}", hint=f"one of: {', '.join(STAGES)}")
+
+    def _incremental(self) -> None:
+        if isinstance(self.verdict, FullOnly):
+            raise UnsupportedQueryError(
+                self.verdict.message,
+                code=self.verdict.code,
+                position=self.verdict.position,
+                hint=self.verdict.hint,
+            )
+
+
+@dataclass(frozen=True)
+class PartDelta:
+    """How one stored part changes."""
+
+    part: Part
+    plan: Node
+
+    @cached_property
+    def needs(self) -> tuple[Need, ...]:
+        """What the delta reads of each source or part at each version."""
+        return needs(self.plan)
+
+    def query(self, names: TableNames, *, broadcast: bool = False) -> exp.Query:
+        """Rows under their stored names plus ``__weight``, net; ``broadcast`` hints at deltas."""
+        outputs = [column.name for column in self.part.columns]
+        return lower_delta(self.plan, names, outputs=outputs, broadcast=broadcast)
+
+
+@dataclass(frozen=True)
+class DeltaPlan:
+    """What one refresh computes: the parts that may change, each after those it reads.
+
+    When a part's delta was computed, it can be scanned under the part's name by those that follow.
+    """
+
+    changed: frozenset[str]
+    parts: tuple[PartDelta, ...]
+
+    def explain(self) -> str:
+        """The delta plans as text."""
+        shown = [describe_delta(delta.part, delta.plan, delta.needs) for delta in self.parts]
+        return "\n".join(shown) or "no change\n"
+
+    def sql(self) -> str:
+        """The delta queries as Spark SQL, with ``source@version`` for table names."""
+        shown = [
+            f"-- {delta.part.name}\n{render(delta.query(shown_name), pretty=True)}\n"
+            for delta in self.parts
+        ]
+        return "\n".join(shown) or "-- no change\n"
+
+
+def render(query: exp.Query, *, pretty: bool = False) -> str:
+    """A lowered query as Spark SQL."""
+    return query.sql(TrickleSpark, pretty=pretty)
+
+
+def shown_name(source: str, version: Version) -> exp.Table:
+    """``source@version``, for people."""
+    return exp.Table(this=exp.Identifier(this=f"{source}@{version.value}", quoted=True))
