@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from sqlglot import exp
 
 from spark_trickle.ir.types import Column, Source
-
-QUERIES = Path(__file__).parent.parent / "tpch" / "queries"
+from spark_trickle.tpch import queries
 
 _TABLES = {
     "part": "p_partkey bigint, p_name string, p_mfgr string, p_brand string, p_type string, "
@@ -68,4 +65,4 @@ def sources() -> dict[str, Source]:
 
 def query(number: int) -> str:
     """The text of a query."""
-    return (QUERIES / f"q{number:02d}.sql").read_text()
+    return queries.text(number)
