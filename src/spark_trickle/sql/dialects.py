@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 UNDERSTOOD = frozenset(
     {
+        "ARRAY",
         "AVG",
         "BOOL_AND",
         "BOOL_OR",

@@ -32,6 +32,6 @@ def over_no_rows(call: exp.Expression, value: exp.Expression) -> exp.Expression:
         zero = exp.Literal.number(0)
         return typed(exp.Coalesce(this=value, expressions=[zero]), BIGINT)
     if name in EMPTY_ARRAYS:
-        empty = exp.Anonymous(this="array", expressions=[])
+        empty = exp.Array(expressions=[])
         return typed(exp.Coalesce(this=value, expressions=[empty]), type_of(call))
     return value

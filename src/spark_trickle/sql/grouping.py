@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -11,7 +11,7 @@ from spark_trickle.ir.nodes import Aggregate, Expand, Node
 from spark_trickle.ir.scalars import column_id, enclosed, ref
 from spark_trickle.ir.types import Column
 from spark_trickle.sql import coercion as c
-from spark_trickle.sql.build import as_nullable, extended, nullable, passing, typed
+from spark_trickle.sql.build import as_nullable, extended, nullable, typed
 from spark_trickle.sql.functions import is_aggregate, is_generator, unwrapped
 from spark_trickle.sql.infer import type_of
 from spark_trickle.sql.session import Environment, Nested, query_of
@@ -58,6 +58,8 @@ class Grouping:
     keys: dict[exp.Expr, Column] = field(default_factory=dict)
     calls: dict[exp.Expr, Column] = field(default_factory=dict)
     set_id: Column | None = None
+    aliases: Mapping[str, exp.Expression] = field(default_factory=dict)
+    """Names of the select list; HAVING prefers them to columns that are not grouped."""
     _outputs: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
@@ -188,6 +190,9 @@ class Grouping:
         if all(id != offered.id for offered in self.input.columns):
             return column.copy()
         name = column.name.rpartition("#")[0]
+        alias = self.aliases.get(name.lower())
+        if alias is not None and alias != column:
+            return enclosed(self.over_groups(alias))
         raise self.environment.text.error(
             column,
             f"column {name} is neither grouped nor aggregated",
@@ -195,8 +200,10 @@ class Grouping:
         )
 
     def _nested(self, node: Nested) -> exp.Expression:
-        query = query_of(node, self.environment.session)
-        offered = frozenset(column.id for column in self._outputs)
+        session = self.environment.session
+        query = query_of(node, session)
+        query = replace(query, operands=tuple(map(self.over_groups, query.operands)))
+        offered = frozenset(c.id for c in (*self._outputs, *self.calls.values()))
         mine = {column.id: column for column in self.input.columns}
         for id in sorted(reads_outside(query, offered)):
             if id in mine:
@@ -205,7 +212,10 @@ class Grouping:
                     f"the subquery refers to {mine[id].name}, which is not grouped",
                     hint="add it to GROUP BY",
                 )
-        return node.copy()
+        session.nested.append(query)
+        result = Nested(this=exp.Literal.number(len(session.nested) - 1))
+        result.type = node.type
+        return result
 
     def _grouping(self, node: exp.Expression) -> exp.Expression:
         count = len(self.groups.expressions)
@@ -281,6 +291,3 @@ def _name(expression: exp.Expression) -> str:
     if isinstance(expression, exp.Dot):
         return str(expression.expression.name)
     return "key"
-
-
-__all__ = ["Grouping", "Groups", "contains_aggregate", "passing"]

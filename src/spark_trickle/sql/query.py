@@ -7,13 +7,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from spark_trickle.ir.nodes import Node, Order
-from spark_trickle.ir.scalars import ref
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.build import extended
 from spark_trickle.sql.expressions import Binder
-from spark_trickle.sql.from_clause import FromClause
 from spark_trickle.sql.limits import cut_of, cut_rows, only
-from spark_trickle.sql.scope import Field, Scope, of_relation
+from spark_trickle.sql.scope import Field, of_relation
 from spark_trickle.sql.select import SelectBinder
 from spark_trickle.sql.session import Environment, Rows, Unbuildable
 from spark_trickle.sql.set_operations import combine
@@ -108,6 +106,3 @@ def _key(item: exp.Expr, node: Node, rows: Rows, binder: Binder) -> tuple[Node, 
         return node, rows.node.columns[position - 1]
     node, (column,) = extended(node, [("order", binder.bind(item))], binder.environment.ids)
     return node, column
-
-
-__all__ = ["FromClause", "Scope", "bind_query", "ref"]

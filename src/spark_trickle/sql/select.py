@@ -12,7 +12,7 @@ from spark_trickle.ir.types import Column
 from spark_trickle.sql.build import by_id, extended, project
 from spark_trickle.sql.expressions import Binder, BindQuery
 from spark_trickle.sql.from_clause import FromClause
-from spark_trickle.sql.functions import is_aggregate, is_generator
+from spark_trickle.sql.functions import is_generator
 from spark_trickle.sql.generators import generate
 from spark_trickle.sql.grouping import Grouping, Groups, contains_aggregate
 from spark_trickle.sql.grouping_sets import groups_of
@@ -197,7 +197,9 @@ class SelectBinder:
         self.items = [replace(i, expression=grouping.over_groups(i.expression)) for i in self.items]
         self.order = [(grouping.over_groups(key), node) for key, node in self.order]
         if self.having is not None:
+            grouping.aliases = self.aliases
             self.having = grouping.over_groups(self.having)
+            grouping.aliases = {}
         if self.qualify is not None:
             self.qualify = grouping.over_groups(self.qualify)
         self.node = grouping.node()
@@ -322,6 +324,3 @@ def _is_star(node: exp.Expr) -> bool:
 
 def _inside(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Paren) else node
-
-
-__all__ = ["Item", "SelectBinder", "is_aggregate"]

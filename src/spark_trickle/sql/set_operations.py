@@ -132,8 +132,11 @@ def _counted(
 
 def _times(difference: bool, left: Column, right: Column) -> exp.Expression:
     if difference:
-        return typed(exp.Paren(this=exp.Sub(this=ref(left), expression=ref(right))), BIGINT)
-    return typed(exp.Least(this=ref(left), expressions=[ref(right)]), BIGINT)
+        times: exp.Expression = exp.Sub(this=ref(left), expression=ref(right))
+    else:
+        fewer = boolean(exp.LT(this=ref(left), expression=ref(right)))
+        times = exp.Case(ifs=[exp.If(this=fewer, true=ref(left))], default=ref(right))
+    return typed(exp.cast(times, BIGINT), BIGINT)
 
 
 def _tagged(node: Node, tags: tuple[int, int], environment: Environment) -> Node:

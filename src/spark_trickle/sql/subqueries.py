@@ -110,13 +110,13 @@ def _comparison(
 
 
 def _true_or_null(comparison: Conditions, node: Node, plan: Node) -> Conditions:
-    """NOT IN drops a row also where a comparison is NULL."""
+    """NOT IN drops a row also where a comparison is NULL: where none of the parts is FALSE."""
     offered = by_id((*node.columns, *plan.columns))
-    if not any(nullable(part, offered) for part in comparison):
-        return comparison
-    whole = conjunction(comparison)
-    null = boolean(exp.Is(this=exp.Paren(this=whole.copy()), expression=exp.null()))
-    return (disjunction([whole, null]),)
+    result = []
+    for part in comparison:
+        null = boolean(exp.Is(this=exp.Paren(this=part.copy()), expression=exp.null()))
+        result.append(disjunction([part, null]) if nullable(part, offered) else part)
+    return tuple(result)
 
 
 def _not_true(comparison: Conditions) -> exp.Expression:
