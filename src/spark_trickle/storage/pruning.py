@@ -29,10 +29,8 @@ def keeps(file: DataFile, wanted: Mapping[int, tuple[Any, Any] | list[Any]]) -> 
 def _overlaps(bounds: Bounds, low: Any, high: Any) -> bool:
     if bounds.values == 0:
         return False
-    if bounds.nan is not False and _is_float(bounds.low, low, high):
-        high_end = None  # Spark orders NaN above every number
-    else:
-        high_end = bounds.high
+    nan = bounds.nan is not False and _is_float(bounds.low, low, high)
+    high_end = None if nan else bounds.high  # Spark orders NaN above every number
     if low is not None and high_end is not None and high_end < low:
         return False
     return not (high is not None and bounds.low is not None and bounds.low > high)

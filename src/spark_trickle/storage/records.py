@@ -95,6 +95,8 @@ class Column:
     """The Python value of rows in files that are older than the column (``DataFile.missing``)."""
     children: tuple[Column, ...] = ()
     """Nested types: struct fields; ``element`` of an array; ``key`` and ``value`` of a map."""
+    storage_type: str = ""
+    """The catalog's name of the type."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,270 @@
+"""The database that holds the catalog: SQLite or PostgreSQL behind one small interface."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from spark_trickle.errors import CatalogError, StorageFullError, TransientError, TrickleError
+
+Row = tuple[Any, ...]
+
+
+class Connection(Protocol):
+    """A catalog connection inside a database transaction. Placeholders are ``?``."""
+
+    kind: str
+    """``sqlite`` or ``postgres``: for the few statements that differ."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Run one statement; the rows it answers, if any."""
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for each row of parameters."""
+
+    def has_table(self, name: str) -> bool:
+        """Whether the database has a table of exactly that name."""
+
+
+class Database(Protocol):
+    kind: str
+    name: str
+    """What error messages call it."""
+
+    def reading(self) -> Any:
+        """A context with one consistent read transaction."""
+
+    def writing(self) -> Any:
+        """A context with the lake's write lock; commits at its end, rolls back on an exception."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+def quoted(name: str) -> str:
+    """An SQL identifier, quoted."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+class _Pool:
+    """Idle connections. A forked child starts with none: it must not touch its parent's."""
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._idle: list[Any] = []
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        with self._lock:
+            if self._owner != os.getpid():
+                self._idle, self._owner = [], os.getpid()
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self._connect()
+        healthy = False
+        try:
+            yield connection
+            healthy = True
+        except TrickleError:
+            healthy = True
+            raise
+        finally:
+            if healthy and len(self._idle) < 8:
+                with self._lock:
+                    self._idle.append(connection)
+            else:
+                connection.close()
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        if self._owner == os.getpid():
+            for connection in idle:
+                connection.close()
+
+
+class _SqliteConnection:
+    kind = "sqlite"
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self._raw = raw
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        return self._raw.execute(sql, parameters).fetchall()
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._raw.executemany(sql, rows)
+
+    def has_table(self, name: str) -> bool:
+        sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return bool(self.execute(sql, (name,)))
+
+
+class SqliteDatabase:
+    """WAL: readers never wait for the writer, nor the writer for readers (DuckDB among them)."""
+
+    kind = "sqlite"
+
+    def __init__(self, path: Path, busy_seconds: float) -> None:
+        self.name = str(path)
+        self._path = path
+        self._busy = busy_seconds
+        self._pool = _Pool(self._connect)
+
+    def _connect(self) -> sqlite3.Connection:
+        with self._translated():
+            raw = sqlite3.connect(
+                self._path, timeout=self._busy, isolation_level=None, check_same_thread=False
+            )
+            raw.execute("PRAGMA journal_mode = WAL")
+            raw.execute("PRAGMA synchronous = FULL")
+        return raw
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Connection]:
+        with self._pool.connection() as raw, self._translated():
+            raw.execute(begin)
+            try:
+                yield _SqliteConnection(raw)
+                raw.execute("COMMIT")
+            except BaseException:
+                if raw.in_transaction:
+                    raw.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise self._translate(error) from error
+
+    def _translate(self, error: sqlite3.DatabaseError) -> TrickleError:
+        text = str(error)
+        if "is full" in text:
+            return StorageFullError(
+                f"no space is left for the catalog {self.name}", hint="free space and try again"
+            )
+        if "locked" in text or "busy" in text:
+            return TransientError(
+                f"the catalog {self.name} stayed locked for {self._busy:g} s",
+                hint="another process holds the write lock; try again",
+            )
+        if "not a database" in text:
+            return CatalogError(f"{self.name} is not a catalog: it is not an SQLite database")
+        return CatalogError(f"the catalog {self.name} cannot be used: {text}")
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class _PostgresConnection:
+    kind = "postgres"
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        cursor = self._raw.execute(_pyformat(sql), parameters)
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        with self._raw.cursor() as cursor:
+            cursor.executemany(_pyformat(sql), rows)
+
+    def has_table(self, name: str) -> bool:
+        return self.execute("SELECT to_regclass(?)", (quoted(name),))[0][0] is not None
+
+
+def _pyformat(sql: str) -> str:
+    """``?`` becomes ``%s``, except inside quoted identifiers."""
+    parts = sql.replace("%", "%%").split('"')
+    return '"'.join(p if i % 2 else p.replace("?", "%s") for i, p in enumerate(parts))
+
+
+class PostgresDatabase:
+    """One advisory lock serialises our commits; the snapshot's primary key guards against others."""
+
+    kind = "postgres"
+    LOCK = 7_310_579_604_217
+
+    def __init__(self, url: str, busy_seconds: float) -> None:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise CatalogError(
+                "a PostgreSQL catalog needs the package psycopg",
+                hint="pip install 'spark-trickle[postgres]'",
+            ) from error
+        self._psycopg = psycopg
+        self._url = url
+        self._busy = busy_seconds
+        self.name = psycopg.conninfo.make_conninfo(url, password="***") if "@" in url else url
+        self._pool = _Pool(self._connect)
+
+    def _connect(self) -> Any:
+        with self._translated():
+            raw = self._psycopg.connect(self._url, autocommit=True)
+            raw.execute(f"SET lock_timeout = {int(self._busy * 1000)}")
+            raw.execute("SET client_min_messages = warning")
+        return raw
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        with self._transaction("BEGIN") as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(?)", (self.LOCK,))
+            yield connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Connection]:
+        with self._pool.connection() as raw, self._translated():
+            raw.execute(begin)
+            try:
+                yield _PostgresConnection(raw)
+                raw.execute("COMMIT")
+            except BaseException:
+                if not raw.closed:
+                    raw.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        errors = self._psycopg.errors
+        try:
+            yield
+        except (errors.LockNotAvailable, errors.UniqueViolation, errors.SerializationFailure) as e:
+            raise TransientError(
+                f"the catalog {self.name} was held by another writer", hint="try again"
+            ) from e
+        except errors.DiskFull as e:
+            raise StorageFullError(
+                f"no space is left for the catalog {self.name}", hint="free space and try again"
+            ) from e
+        except self._psycopg.Error as e:
+            text = str(e).strip().split("\n")[0]
+            raise CatalogError(f"the catalog {self.name} cannot be used: {text}") from e
+
+    def close(self) -> None:
+        self._pool.close()

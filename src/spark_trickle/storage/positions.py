@@ -1,0 +1,44 @@
+"""Sets of row positions: sorted int64 Arrow arrays without duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+EMPTY: pa.Array = pa.array([], pa.int64())
+
+
+def of(values: Iterable[int] | pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The set of the given positions."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    array = values if isinstance(values, pa.Array) else pa.array(list(values), pa.int64())
+    array = pc.unique(array.cast(pa.int64()))
+    return array.take(pc.sort_indices(array))
+
+
+def union(*sets: pa.Array) -> pa.Array:
+    filled = [s for s in sets if len(s)]
+    if len(filled) <= 1:
+        return filled[0] if filled else EMPTY
+    return of(pa.concat_arrays(filled))
+
+
+def minus(left: pa.Array, right: pa.Array) -> pa.Array:
+    if not len(left) or not len(right):
+        return left
+    return left.filter(pc.invert(pc.is_in(left, right)))
+
+
+def common(left: pa.Array, right: pa.Array) -> pa.Array:
+    if not len(left) or not len(right):
+        return EMPTY
+    return left.filter(pc.is_in(left, right))
+
+
+def mask(length: int, dead: pa.Array, start: int = 0) -> pa.Array:
+    """For rows start..start+length: true where the row is not in ``dead``."""
+    inside = pa.array(range(start, start + length), pa.int64())
+    return pc.invert(pc.is_in(inside, dead))

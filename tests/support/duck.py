@@ -1,0 +1,73 @@
+"""DuckDB as the outside reader of our lakes: always in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+_CHILD = r"""
+import json, sys, duckdb
+job = json.load(sys.stdin)
+c = duckdb.connect()
+for e in job["extensions"]:
+    c.execute(f"LOAD '{e}'")
+c.execute("SET TimeZone = 'UTC'")
+for s in job["setup"]:
+    c.execute(s)
+out = []
+for q in job["queries"]:
+    try:
+        r = c.execute(q)
+        out.append([[None if v is None else str(v) for v in row] for row in r.fetchall()] if r.description else [])
+    except Exception as e:
+        out.append({"error": str(e)})
+json.dump(out, sys.stdout)
+"""
+
+
+def extension(name: str) -> str:
+    """The file of an extension package."""
+    spec = find_spec(f"duckdb_extension_{name}")
+    assert spec is not None and spec.submodule_search_locations is not None
+    root = Path(next(iter(spec.submodule_search_locations)))
+    return str(next(root.glob(f"extensions/*/{name}.duckdb_extension")))
+
+
+def run(setup: Sequence[str], queries: Sequence[str], timeout: float = 120) -> list[Any]:
+    """The rows of each query, every value as text (or None)."""
+    extensions = [extension("ducklake"), extension("sqlite_scanner")]
+    job = {"extensions": extensions, "setup": list(setup), "queries": list(queries)}
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout)
+    for query, answer in zip(queries, answers, strict=True):
+        assert not isinstance(answer, dict), f"{query}: {answer['error']}"
+    return answers
+
+
+def attach(catalog: Path, data: Path | None = None) -> str:
+    """The statement that attaches a lake: read-only, or, with a data folder, for writing."""
+    options = "READ_ONLY" if data is None else f"DATA_PATH '{data}/'"
+    return f"ATTACH 'ducklake:sqlite:{catalog}' AS lk ({options})"
+
+
+def read(catalog: Path, queries: Sequence[str]) -> list[Any]:
+    """Run queries against a lake that we wrote, read-only."""
+    return run([attach(catalog), "USE lk"], queries)
+
+
+def write(folder: Path, statements: Sequence[str]) -> None:
+    """Have DuckDB make or change a lake in a folder, laid out as ours are."""
+    folder.mkdir(exist_ok=True)
+    run([attach(folder / "catalog.sqlite", folder / "data"), "USE lk"], statements)
