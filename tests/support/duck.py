@@ -33,7 +33,8 @@ json.dump(out, sys.stdout)
 def extension(name: str) -> str:
     """The file of an extension package."""
     spec = find_spec(f"duckdb_extension_{name}")
-    assert spec is not None and spec.submodule_search_locations is not None
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
     root = Path(next(iter(spec.submodule_search_locations)))
     return str(next(root.glob(f"extensions/*/{name}.duckdb_extension")))
 
