@@ -25,6 +25,7 @@ from spark_trickle.ir.nodes import Node, Project, TopK
 from spark_trickle.ir.types import Notice, Source, Version
 from spark_trickle.ir.walk import scans
 from spark_trickle.lower.query import TableNames, lower, lower_delta
+from spark_trickle.normalize.pipeline import normalize
 from spark_trickle.sql.bind import Bound, bind
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import Parsed, parse_query
@@ -42,7 +43,7 @@ def compile_query(
     """Every stage of one query; raises ParseError, BindError or UnsupportedQueryError."""
     parsed = parse_query(sql, dialect)
     bound = bind(sql, sources, views, dialect)
-    normalized = None if bound.plan is None else check(bound.plan)
+    normalized = None if bound.plan is None else normalize(bound.plan)
     judged = verdict(normalized, bound.blockers)
     parts: tuple[Part, ...] = ()
     if normalized is not None and not isinstance(judged, FullOnly):

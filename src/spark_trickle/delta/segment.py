@@ -64,6 +64,7 @@ def cut(
     plan: Node, sources: Mapping[str, Source], outputs: tuple[str, ...] | None = None
 ) -> tuple[Part, ...]:
     """The segments of a query in the order in which they are computed, then its result."""
+    sources = {source.name: source for source in sources.values()}
     cutter = _Cutter(sources, fresh_ids(plan))
     names = outputs or tuple(column.name for column in plan.columns)
     columns = tuple(replace(c, name=n) for c, n in zip(plan.columns, names, strict=True))

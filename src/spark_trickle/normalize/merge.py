@@ -13,6 +13,7 @@ from spark_trickle.ir.nodes import (
     Filter,
     Join,
     Node,
+    OuterJoin,
     Project,
     SemiJoin,
 )
@@ -39,8 +40,19 @@ def _rule(node: Node) -> Node:
             return replace(node, input=_without_passing(node.input))
         case SemiJoin() | AntiJoin():
             return replace(node, right=_without_passing(node.right))
+        case OuterJoin():
+            return _widened(node)
         case _:
             return node
+
+
+def _widened(node: OuterJoin) -> Node:
+    """An inner join below may show more columns now; an outer join writes its columns down."""
+    known = {column.id: column for column in node.columns}
+    offered = node.left.columns + node.right.columns
+    # A column that was hidden so far is read by nobody above, so it may well be nullable.
+    columns = tuple(known.get(c.id) or replace(c, nullable=True) for c in offered)
+    return node if columns == node.columns else replace(node, columns=columns)
 
 
 def _project(node: Project) -> Node:
