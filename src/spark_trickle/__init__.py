@@ -2,4 +2,51 @@
 
 from __future__ import annotations
 
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    BindError,
+    CatalogError,
+    CommitConflictError,
+    CycleError,
+    DependencyError,
+    ExecutionError,
+    InternalError,
+    InvalidDataError,
+    NotFoundError,
+    ParseError,
+    SourceChangedError,
+    StorageFullError,
+    TransientError,
+    TrickleError,
+    UnsupportedQueryError,
+    UserError,
+)
+from spark_trickle.lake import ChangeSummary, Lake, LakeTransaction, connect
+from spark_trickle.settings import Settings
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "AlreadyExistsError",
+    "BindError",
+    "CatalogError",
+    "ChangeSummary",
+    "CommitConflictError",
+    "CycleError",
+    "DependencyError",
+    "ExecutionError",
+    "InternalError",
+    "InvalidDataError",
+    "Lake",
+    "LakeTransaction",
+    "NotFoundError",
+    "ParseError",
+    "Settings",
+    "SourceChangedError",
+    "StorageFullError",
+    "TransientError",
+    "TrickleError",
+    "UnsupportedQueryError",
+    "UserError",
+    "connect",
+]

@@ -54,6 +54,29 @@ def read_values(sql: str, start: int, end: int, width: int) -> list[tuple[Litera
             return None
 
 
+def default_places(sql: str, start: int, end: int) -> list[tuple[int, int, int]]:
+    """Where DEFAULT stands for a whole value of ``VALUES (…), (…)``: (start, end, its index)."""
+    tokens = [t for t in tokenize(sql) if start <= t.start and t.end <= end]
+    if not tokens or tokens[0].word != "VALUES":
+        return []
+    found, depth, index = [], 0, 0
+    for i, token in enumerate(tokens):
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth == 1 and token.is_symbol("("):
+            index = 0
+        elif depth == 1 and token.is_symbol(","):
+            index += 1
+        alone = (
+            depth == 1
+            and token.word == "DEFAULT"
+            and tokens[i - 1].text in "(,"
+            and tokens[i + 1].text in "),"
+        )
+        if alone:
+            found.append((token.start, token.end, index))
+    return found
+
+
 def read_literal(text: str) -> Literal | None:
     """The plain literal that ``text`` is, or None."""
     reader = _Reader(list(tokenize(text)))

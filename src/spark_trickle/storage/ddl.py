@@ -72,6 +72,7 @@ def apply(
     for schema in (old_schemas[i] for i in old_schemas if i not in new_schemas):
         _drop_schema(connection, schema, latest, ids.version, old)
         applied.changes.append(f"dropped_schema:{schema.id}")
+    latest = _without_given_up(latest, old, new)
     schema_ids = {}
     for key, schema in after.schemas.items():
         schema_ids[key] = schema.id
@@ -88,6 +89,18 @@ def apply(
             applied.tables[table.id] = _alter_table(connection, old[table.id], table, latest, ids)
             applied.changes.append(f"altered_table:{table.id}")
     return applied
+
+
+def _without_given_up(
+    latest: Structure, old: Mapping[int, Table], new: Mapping[int, Table]
+) -> Structure:
+    """The structure without names that this very commit drops or renames: they are free."""
+    kept = {
+        key: table
+        for key, table in latest.tables.items()
+        if table.id not in old or (table.id in new and new[table.id].full_name.key == key)
+    }
+    return replace(latest, tables=kept)
 
 
 def _create_schema(connection: Connection, schema: Schema, latest: Structure, ids: Ids) -> int:

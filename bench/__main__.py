@@ -1,0 +1,57 @@
+"""Run the benchmarks and print each figure beside its bar."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import storage
+from bench.figures import Figure
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def show(figures: list[Figure]) -> None:
+    table = Table(title="spark-trickle, measured in one run", header_style="bold")
+    for name in ("what", "ours", "plain Spark", "measured", "bar", ""):
+        table.add_column(name, justify="left" if name in ("what", "") else "right")
+    for figure in figures:
+        mark = "[green]met[/]" if figure.met else "[red]missed[/]"
+        table.add_row(*figure.cells(), mark)
+    Console().print(table)
+
+
+def save(figures: list[Figure]) -> Path:
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
+    record = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "figures": [figure.record() for figure in figures],
+    }
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=6_000_000, help="rows of the large table")
+    parser.add_argument(
+        "--repeat", type=int, default=5, help="runs of each figure; the median counts"
+    )
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="trickle-bench-") as folder:
+        figures = storage.run(Path(folder), options.rows, options.repeat)
+    show(figures)
+    Console().print(f"saved in {save(figures)}", style="dim")
+
+
+if __name__ == "__main__":
+    main()

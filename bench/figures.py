@@ -1,0 +1,68 @@
+"""One measured figure and the bar it must meet."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Figure:
+    """``measured`` must not exceed ``bar``; both in ``unit`` (x: times plain Spark)."""
+
+    name: str
+    ours: float
+    plain: float | None
+    measured: float
+    bar: float
+    unit: str = "x"
+    detail: str = ""
+
+    @property
+    def met(self) -> bool:
+        return self.measured <= self.bar
+
+    def cells(self) -> tuple[str, ...]:
+        plain = "" if self.plain is None else f"{self.plain:.3f} s"
+        ours = f"{self.ours:.3f} s" if self.unit == "x" else self.detail
+        return (
+            self.name,
+            ours,
+            plain,
+            f"{self.measured:.2f} {self.unit}",
+            f"≤ {self.bar:g} {self.unit}",
+        )
+
+    def record(self) -> dict[str, object]:
+        return {**asdict(self), "met": self.met}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    gc.collect()
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def side_by_side(
+    ours: Callable[[], object], plain: Callable[[], object], repeat: int
+) -> tuple[float, float]:
+    """Medians of both, run in turns so that a busy machine slows both alike; one warm-up each."""
+    ours()
+    plain()
+    pairs = [(seconds(ours), seconds(plain)) for _ in range(repeat)]
+    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
+
+
+def ratio(
+    name: str,
+    bar: float,
+    ours: Callable[[], object],
+    plain: Callable[[], object],
+    repeat: int,
+) -> Figure:
+    mine, theirs = side_by_side(ours, plain, repeat)
+    return Figure(name, mine, theirs, mine / theirs, bar)

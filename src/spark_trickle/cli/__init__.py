@@ -1,0 +1,3 @@
+"""The command ``trickle``."""
+
+from __future__ import annotations

@@ -1,0 +1,281 @@
+"""The object users hold: tables with versions, transactions and a change feed."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from spark_trickle.errors import CommitConflictError, UserError
+from spark_trickle.settings import Settings
+from spark_trickle.spark.engine import Engine
+from spark_trickle.spark.session import SessionHolder
+from spark_trickle.spark.sources import SnapshotSource, Source, TransactionSource
+from spark_trickle.sql import statements as ast
+from spark_trickle.sql.statement_dialect import to_spark
+from spark_trickle.storage import maintenance
+from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.records import ChangePlan, Table, TableName
+from spark_trickle.storage.transaction import Record, Transaction
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_trickle.spark.session import DataFrame, SparkSession
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ChangeSummary:
+    """What metadata alone says about a table's change in a window."""
+
+    before: int
+    after: int
+    inserted: int
+    deleted: int
+    bytes: int
+    """Bytes of the files that reading the changes would open."""
+
+    @property
+    def changed(self) -> bool:
+        return self.inserted > 0 or self.deleted > 0
+
+    @property
+    def rows(self) -> int:
+        return self.inserted + self.deleted
+
+    @property
+    def insert_only(self) -> bool:
+        return self.deleted == 0
+
+
+def connect(
+    location: str | Path,
+    *,
+    data_path: str | None = None,
+    spark: SparkSession | None = None,
+    settings: Settings | None = None,
+) -> Lake:
+    """Open a lake: a folder (made on first use), or a ``postgresql://`` URL with ``data_path``.
+
+    Without ``spark`` a local Spark is started when a statement first needs one.
+    """
+    chosen = settings or Settings()
+    catalog = Catalog.open(str(location), data_path, chosen)
+    return Lake(catalog, Engine(catalog, SessionHolder(spark, chosen), chosen), chosen)
+
+
+class Lake:
+    """One catalog and one data folder. Made by ``connect``."""
+
+    def __init__(self, catalog: Catalog, engine: Engine, settings: Settings) -> None:
+        self._catalog = catalog
+        self._engine = engine
+        self._settings = settings
+
+    def sql(self, text: str, *, dialect: str = "spark") -> Any:
+        """Run one statement: a query answers a DataFrame, DML the rows affected, DDL None."""
+        text = to_spark(text, dialect)
+        statement = ast.parse_statement(text)
+        match statement:
+            case ast.Query():
+                return self._engine.query(text, statement, self._now())
+            case ast.ShowTables() | ast.ShowSchemas() | ast.Describe():
+                return self._engine.local(self._engine.listing(statement, self._now()))
+            case _:
+                changing = statement
+                return self._autocommit(lambda tx: self._engine.change(text, changing, tx))
+
+    def listing(self, text: str) -> pa.Table | None:
+        """The answer of SHOW or DESCRIBE as Arrow, without Spark; None for other statements."""
+        statement = ast.parse_statement(text)
+        if not isinstance(statement, ast.ShowTables | ast.ShowSchemas | ast.Describe):
+            return None
+        return self._engine.listing(statement, self._now())
+
+    def append(self, name: str, data: Any) -> int:
+        """Insert a Spark DataFrame, pyarrow Table, pandas frame or list of dicts, by column name."""
+        return self._autocommit(lambda tx: self._engine.append(tx, TableName.of(name), data))
+
+    def table(self, name: str, version: int | None = None) -> DataFrame:
+        """The table at a version (default: the newest)."""
+        return self._engine.scan(self._catalog.scan(TableName.of(name), version))
+
+    def tables(self) -> list[Table]:
+        """The tables of the newest version; starts no Spark."""
+        return self._catalog.tables()
+
+    def changes(self, name: str, before: int, after: int | None = None) -> DataFrame:
+        """The table's columns and ``__weight``: the net change in the window (before, after].
+
+        Equal rows appear once, with the sum of their weights, and never with zero.
+        """
+        return self._engine.changes(self._change_plan(name, before, after))
+
+    def change_summary(self, name: str, before: int, after: int | None = None) -> ChangeSummary:
+        """Whether anything changed, how many rows, insert-only or not; starts no Spark."""
+        plan = self._change_plan(name, before, after)
+        return ChangeSummary(
+            plan.before, plan.after, plan.inserted_rows, plan.deleted_rows, plan.bytes
+        )
+
+    def transaction(self, *, check_reads: bool = False) -> LakeTransaction:
+        """Several statements, all or nothing. A conflict is the caller's to retry.
+
+        ``check_reads``: commit also fails when a table that was read has moved since.
+        """
+        return LakeTransaction(self._catalog, self._engine, check_reads=check_reads)
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return self._catalog.version()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session, started if need be."""
+        return self._engine.holder.spark
+
+    def compact(self, name: str | None = None) -> list[maintenance.Compacted]:
+        """Merge small files and inlined rows of one table or all; changes no rows."""
+        tables = self.tables() if name is None else [self._catalog.table(TableName.of(name))]
+        return [maintenance.compact(self._catalog, table) for table in tables]
+
+    def expire(self, *, keep_from: int | None = None, older_than: float | None = None) -> int:
+        """Forget old versions; the oldest one left."""
+        return maintenance.expire(self._catalog, keep_from=keep_from, older_than=older_than)
+
+    def remove_orphans(self, *, grace_seconds: float = 24 * 3600.0) -> int:
+        """Remove files that no version needs; how many."""
+        return maintenance.remove_orphans(self._catalog, grace_seconds=grace_seconds)
+
+    def close(self) -> None:
+        """Close the catalog; the Spark session stays, others may use it."""
+        self._engine.close()
+        self._catalog.close()
+
+    def __enter__(self) -> Lake:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _now(self) -> Source:
+        return SnapshotSource(self._catalog, self._catalog.version())
+
+    def _change_plan(self, name: str, before: int, after: int | None) -> ChangePlan:
+        return self._catalog.changes(TableName.of(name), before, after)
+
+    def _autocommit(self, work: Callable[[TransactionSource], T]) -> T:
+        """Do the work in a transaction of its own, again after each conflict."""
+        attempt = 0
+        while True:
+            tx = self._catalog.begin()
+            try:
+                answer = work(TransactionSource(self._catalog, tx))
+                tx.commit()
+                return answer
+            except CommitConflictError:
+                attempt += 1
+                if attempt > self._settings.commit_retries:
+                    raise
+                # Losers come back at different moments.
+                time.sleep(random.uniform(0, 0.01 * 2 ** min(attempt, 6)))
+            except BaseException:
+                tx.rollback()
+                raise
+
+
+class LakeTransaction:
+    """Statements that commit together; reads see the transaction's own writes.
+
+    Leaving the ``with`` block commits; an exception rolls back.
+    """
+
+    def __init__(self, catalog: Catalog, engine: Engine, *, check_reads: bool) -> None:
+        self._engine = engine
+        self._tx: Transaction = catalog.begin()
+        self._source = TransactionSource(catalog, self._tx, check_reads=check_reads)
+        self._open = True
+
+    def sql(self, text: str, *, dialect: str = "spark") -> Any:
+        """As ``Lake.sql``, inside the transaction."""
+        self._must_be_open()
+        text = to_spark(text, dialect)
+        statement = ast.parse_statement(text)
+        match statement:
+            case ast.Query():
+                return self._engine.query(text, statement, self._source)
+            case ast.ShowTables() | ast.ShowSchemas() | ast.Describe():
+                return self._engine.local(self._engine.listing(statement, self._source))
+            case _:
+                return self._engine.change(text, statement, self._source)
+
+    def append(self, name: str, data: Any) -> int:
+        self._must_be_open()
+        return self._engine.append(self._source, TableName.of(name), data)
+
+    def table(self, name: str) -> DataFrame:
+        self._must_be_open()
+        table = self._source.table(TableName.of(name))
+        return self._engine.scan(self._source.scan(table))
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """What is done inside is undone if an exception leaves the block."""
+        self._must_be_open()
+        mark = self._tx.savepoint()
+        try:
+            yield
+        except BaseException:
+            self._tx.rollback_to(mark)
+            raise
+
+    def record(self, callback: Record) -> None:
+        """Have ``callback(connection, version)`` write its own rows inside the commit."""
+        self._must_be_open()
+        self._tx.record(callback)
+
+    @property
+    def base(self) -> int:
+        """The version that the transaction reads."""
+        return self._tx.base
+
+    def commit(self) -> int:
+        """Commit; the new version. CommitConflictError if another writer got in the way."""
+        self._must_be_open()
+        self._open = False
+        return self._tx.commit()
+
+    def rollback(self) -> None:
+        self._must_be_open()
+        self._open = False
+        self._tx.rollback()
+
+    def __enter__(self) -> LakeTransaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._open:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+
+    def _must_be_open(self) -> None:
+        if not self._open:
+            raise UserError(
+                "the transaction is over", hint="begin another one with lake.transaction()"
+            )

@@ -1,0 +1,90 @@
+"""Storing values in columns: Spark's ANSI store assignment, with errors that name column and value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as t
+
+from spark_trickle.errors import InvalidDataError, TrickleError
+from spark_trickle.spark.failures import spark_errors
+from spark_trickle.spark.frames import quote
+from spark_trickle.spark.types import same, spark_type, storable
+from spark_trickle.storage.records import Column, Table
+
+
+def check_storable(table: Table, column: Column, source: t.DataType) -> None:
+    target = spark_type(column, ids=False)
+    if not storable(source, target):
+        raise InvalidDataError(
+            f"column {column.name} of {table} has the type {column.type}: "
+            f"a value of type {source.simpleString()} cannot be stored in it",
+            hint=f"write CAST(… AS {column.type}) if that is what you mean",
+        )
+
+
+def stored(value: Expression, source: t.DataType, column: Column) -> Expression:
+    """``value`` as the column stores it."""
+    target = spark_type(column, ids=False)
+    # Equal means nullability of nested fields too: Arrow cannot hold a NULL struct of them else.
+    return value if source == target else value.cast(target)
+
+
+def default_of(table: Table, column: Column) -> Expression:
+    """What a column gets that a statement does not mention."""
+    if column.default is not None:
+        return F.expr(column.default).cast(spark_type(column, ids=False))
+    if not column.nullable:
+        raise InvalidDataError(
+            f"column {column.name} of {table} is NOT NULL, has no default and gets no value",
+            hint="name the column and give it a value",
+        )
+    return F.lit(None).cast(spark_type(column, ids=False))
+
+
+def assign(
+    frame: DataFrame, table: Table, given: Mapping[str, str], keep: tuple[str, ...] = ()
+) -> DataFrame:
+    """The table's columns, each from the frame's column ``given[name]`` or by default.
+
+    ``keep`` are columns of the frame that go along unchanged.
+    """
+    types = {field.name: field.dataType for field in frame.schema}
+    chosen = []
+    for column in table.columns:
+        name = given.get(column.name)
+        if name is None:
+            value = default_of(table, column)
+        else:
+            check_storable(table, column, types[name])
+            value = stored(F.col(quote(name)), types[name], column)
+        chosen.append(value.alias(column.name))
+    return frame.select(*chosen, *(F.col(quote(name)) for name in keep))
+
+
+def misfit(
+    frame: DataFrame, table: Table, given: Mapping[str, str], error: TrickleError
+) -> TrickleError:
+    """After a failed write: the first value that does not fit its column, else ``error`` itself."""
+    types = {field.name: field.dataType for field in frame.schema}
+    for column in table.columns:
+        name = given.get(column.name)
+        target = spark_type(column, ids=False)
+        if name is None or same(types[name], target):
+            continue
+        value = F.col(quote(name))
+        try:
+            with spark_errors():
+                wrong = frame.where(value.isNotNull() & value.try_cast(target).isNull())
+                rows = wrong.select(value.cast("string")).limit(1).collect()
+        except TrickleError:
+            continue
+        if rows:
+            return InvalidDataError(
+                f"the value {rows[0][0]} does not fit column {column.name} of {table}, "
+                f"which has the type {column.type}"
+            )
+    return error

@@ -1,0 +1,142 @@
+"""Spark's exceptions as ours: its words, no Java stack trace, a caret in the user's own text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+from spark_trickle.errors import (
+    BindError,
+    CatalogError,
+    ExecutionError,
+    NotFoundError,
+    ParseError,
+    Position,
+    StorageFullError,
+    TrickleError,
+)
+from spark_trickle.sql.statement_names import Spliced
+
+_NO_SPACE = ("No space left on device", "File too large", "Disk quota exceeded")
+_MISSING_FILE = ("PATH_NOT_FOUND", "FAILED_READ_FILE")
+_NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+# Where Spark's sentence ends and its plan, SQL text, SQLSTATE or stack trace begins.
+_TAIL = re.compile(
+    r"\s*(SQLSTATE: \w+|; line \d+ pos \d+|\(line \d+, pos \d+\)|\n== SQL|\n\nJVM stacktrace|\n\tat )"
+)
+_PLACE = re.compile(r"line (\d+),? pos (\d+)")
+_CAUSE = re.compile(r"(?:Caused by: )?[\w.$]+(?:Exception|Error): (\[[^\n]+|[^\n]+)")
+
+
+@contextmanager
+def spark_errors(sql: str = "", sent: Spliced | None = None) -> Iterator[None]:
+    """Raise what Spark raises inside as one of our errors; ``sent`` is the text Spark was given."""
+    try:
+        yield
+    except TrickleError:
+        raise
+    except Exception as error:
+        if not _from_spark(error):
+            raise
+        raise translate(error, sql, sent) from None
+
+
+def _from_spark(error: Exception) -> bool:
+    return isinstance(error, PySparkException) or type(error).__module__.split(".")[0] in (
+        "py4j",
+        "grpc",
+    )
+
+
+def translate(error: Exception, sql: str = "", sent: Spliced | None = None) -> TrickleError:
+    """Our error for one of Spark's."""
+    raw = str(error)
+    condition = _condition(error)
+    message = _sentence(raw)
+    position = _position(error, raw, sql, sent)
+    if any(words in raw for words in _NO_SPACE):
+        return StorageFullError(
+            "no space is left where Spark writes the lake's files; nothing was committed",
+            hint="free some space, then run the statement again",
+        )
+    if condition.startswith(_MISSING_FILE) or "FileNotFoundException" in raw:
+        return CatalogError(
+            f"a data file of the lake cannot be read: {_file(raw) or message}",
+            hint="the catalog lists this file; restore it, or expire the versions that need it",
+        )
+    if isinstance(error, ParseException):
+        return ParseError(message, position=position)
+    if condition.startswith(_NOT_FOUND):
+        name = re.search(r"(?:table or view|schema) (`[^ ]+`)", message)
+        what = name.group(1).replace("`", "") if name else message
+        return NotFoundError(f"there is no table {what}", position=position)
+    if isinstance(error, AnalysisException):
+        return BindError(message, position=position)
+    return ExecutionError(message, position=position)
+
+
+def _condition(error: Exception) -> str:
+    if isinstance(error, PySparkException):
+        return error.getCondition() or ""
+    found = re.search(r"\[([A-Z_]+(?:\.[A-Z_]+)*)\]", str(error))
+    return found.group(1) if found else ""
+
+
+def _sentence(raw: str) -> str:
+    """The first sentence that is meant for people."""
+    text = raw.strip()
+    if "\n\tat " in text or text.startswith("An error occurred while calling"):
+        # A job that was aborted: the last cause is the one that says why.
+        causes = _CAUSE.findall(text)
+        text = causes[-1] if causes else text.splitlines()[0]
+    text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
+    cut = _TAIL.search(text)
+    text = text[: cut.start()] if cut else text
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[0].rstrip(";. ") if lines else "Spark failed without saying why"
+
+
+def _file(raw: str) -> str | None:
+    found = re.search(r"(?:file:/+|s3a?://|hdfs://)[^\s'\"`,;]+\.parquet", raw)
+    return found.group() if found else None
+
+
+def _position(error: Exception, raw: str, sql: str, sent: Spliced | None) -> Position | None:
+    if sent is None:
+        return None
+    start, end = _span(error, raw, sent.text)
+    if start is None:
+        return None
+    origin = sent.origin(min(start, max(0, len(sent.text) - 1)))
+    if origin is None:
+        return None
+    return Position.of_span(sql, origin, max(origin + 1, origin + end - start))
+
+
+def _span(error: Exception, raw: str, text: str) -> tuple[int | None, int]:
+    for context in _contexts(error):
+        try:
+            start, stop = int(context.startIndex()), int(context.stopIndex()) + 1
+            if text[start:stop] == context.fragment():
+                return start, stop
+        except Exception:  # a DataFrame's context has no place in a text
+            continue
+    place = _PLACE.search(raw)
+    if place is None:
+        return None, 0
+    line, column = int(place.group(1)), int(place.group(2))
+    lines = text.split("\n")
+    start = sum(len(part) + 1 for part in lines[: line - 1]) + column
+    word = re.match(r"\w+|.", text[start:])
+    return start, start + (len(word.group()) if word else 1)
+
+
+def _contexts(error: Exception) -> list[Any]:
+    try:
+        return list(error.getQueryContext()) if isinstance(error, PySparkException) else []
+    except Exception:  # asking a broken session for details must not hide the error itself
+        return []

@@ -1,0 +1,306 @@
+"""Scan plans as DataFrames.
+
+Law: a row of a file is in the DataFrame iff the plan's version sees it. Clean files are read as
+they are; files with dead rows go through an anti join on one int64 key (crc32 of the file's name
+shifted by 31 bits, plus the row's position), unique because the names' checksums are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as t
+
+from spark_trickle.errors import CatalogError
+from spark_trickle.spark.failures import spark_errors
+from spark_trickle.spark.types import FIELD_ID, spark_schema, spark_type
+from spark_trickle.storage.records import (
+    FILE_ROW_ID,
+    FILE_ROW_ID_FIELD,
+    FILE_VERSION,
+    FILE_VERSION_FIELD,
+    ROW_ID,
+    Column,
+    DataFile,
+    ScanPlan,
+    Table,
+)
+
+KEY = "__trickle_key"
+"""Hidden column of located scans: which file and position; NULL for inlined rows."""
+ROW = "__trickle_row"
+"""Hidden column of located scans: the row id."""
+_POSITION_BITS = 31
+_CACHED = 256
+
+
+@dataclass(frozen=True)
+class _Group:
+    """What files must share to be read by one Spark scan."""
+
+    by_name: bool
+    missing: frozenset[int]
+    after: int | None
+    through: int | None
+    dirty: bool
+    has_row_ids: bool
+
+
+class FileKeys:
+    """The int64 keys of rows in a set of files."""
+
+    def __init__(self, files: Iterable[DataFile]) -> None:
+        self._files = tuple(files)
+        names = {os.path.basename(f.path) for f in self._files}
+        distinct_names = len(names) == len({f.path for f in self._files})
+        self._whole_path = not distinct_names
+        self.salt = 0
+        while len({self.code(f) for f in self._files}) < len({f.path for f in self._files}):
+            self.salt += 1
+
+    def code(self, file: DataFile) -> int:
+        name = _uri(file.path) if self._whole_path else os.path.basename(file.path)
+        return zlib.crc32((name + self._suffix).encode())
+
+    @property
+    def _suffix(self) -> str:
+        return str(self.salt) if self.salt else ""
+
+    def expression(self) -> Expression:
+        """The key of a row of a Parquet scan."""
+        source = "_metadata.file_path" if self._whole_path else "_metadata.file_name"
+        name = F.col(source)
+        if self._suffix:
+            name = F.concat(name, F.lit(self._suffix))
+        code = F.crc32(name.cast("binary"))
+        return F.shiftleft(code, _POSITION_BITS) + F.col("_metadata.row_index")
+
+    def encode(self, file: DataFile, positions: pa.Array) -> pa.Array:
+        import pyarrow.compute as pc
+
+        return pc.add(positions, pa.scalar(self.code(file) << _POSITION_BITS, pa.int64()))
+
+    def decode(self, keys: pa.Array) -> dict[int, pa.Array]:
+        """Positions by file id."""
+        import pyarrow.compute as pc
+
+        codes = pc.shift_right(keys, pa.scalar(_POSITION_BITS, pa.int64()))
+        positions = pc.bit_wise_and(keys, pa.scalar((1 << _POSITION_BITS) - 1, pa.int64()))
+        by_code = {self.code(f): f.id for f in self._files}
+        return {
+            by_code[code.as_py()]: positions.filter(pc.equal(codes, code))
+            for code in pc.unique(codes)
+        }
+
+
+def _uri(path: str) -> str:
+    from urllib.parse import quote
+
+    return path if "://" in path else "file://" + quote(path)
+
+
+class Frames:
+    """DataFrames and temporary views of scan plans, kept per (table, file set)."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._frames: OrderedDict[str, DataFrame] = OrderedDict()
+        self._views: dict[str, str] = {}
+        self.files_opened = 0
+        self.bytes_opened = 0
+
+    def scan(self, plan: ScanPlan, *, located: bool = False) -> DataFrame:
+        """The plan's rows: the table's columns, and KEY and ROW when ``located``."""
+        return self._frame(_fingerprint(plan, located), plan, located)
+
+    def view(self, plan: ScanPlan, *, located: bool = False) -> str:
+        """The name of a temporary view of the plan's rows."""
+        key = _fingerprint(plan, located)
+        frame = self._frame(key, plan, located)
+        if key not in self._views:
+            name = f"__trickle_{uuid4().hex}"
+            frame.createTempView(name)
+            self._views[key] = name
+        return self._views[key]
+
+    def _frame(self, key: str, plan: ScanPlan, located: bool) -> DataFrame:
+        check_present(plan.files)
+        self.files_opened += len(plan.files)
+        self.bytes_opened += plan.bytes
+        if key in self._frames:
+            self._frames.move_to_end(key)
+            return self._frames[key]
+        with spark_errors():
+            frame = scan_frame(self._spark, plan, located=located)
+        self._frames[key] = frame
+        while len(self._frames) > _CACHED:
+            self._drop(next(iter(self._frames)))
+        return frame
+
+    def _drop(self, key: str) -> None:
+        del self._frames[key]
+        view = self._views.pop(key, None)
+        if view is not None:
+            self._spark.catalog.dropTempView(view)
+
+    def close(self) -> None:
+        for key in list(self._frames):
+            self._drop(key)
+
+
+def check_present(files: Sequence[DataFile]) -> None:
+    """CatalogError that names a local file which the catalog lists and the disk lacks."""
+    for file in files:
+        if "://" not in file.path and not os.path.exists(file.path):
+            raise CatalogError(
+                f"the data file {file.path} is missing",
+                hint="the catalog lists this file; restore it, or expire the versions that need it",
+            )
+
+
+def scan_frame(spark: SparkSession, plan: ScanPlan, *, located: bool) -> DataFrame:
+    keys = FileKeys(plan.files)
+    parts = [
+        read_group(spark, plan.table, group, files, keys, located=located)
+        for group, files in grouped(plan.table, plan.files)
+    ]
+    if plan.inlined.num_rows or not parts:
+        parts.append(_inlined(spark, plan, located))
+    return union(parts)
+
+
+def union(parts: Sequence[DataFrame]) -> DataFrame:
+    frame = parts[0]
+    for part in parts[1:]:
+        frame = frame.unionAll(part)
+    return frame
+
+
+def grouped(table: Table, files: Iterable[DataFile]) -> list[tuple[_Group, list[DataFile]]]:
+    filled = {c.id for c in table.columns if c.initial_default is not None}
+    groups: dict[_Group, list[DataFile]] = {}
+    for file in files:
+        group = _Group(
+            file.by_name,
+            frozenset(file.missing & filled),
+            file.inserted_after,
+            file.inserted_through,
+            len(file.deleted) > 0,
+            file.has_row_ids,
+        )
+        groups.setdefault(group, []).append(file)
+    return list(groups.items())
+
+
+def read_group(
+    spark: SparkSession,
+    table: Table,
+    group: _Group,
+    files: list[DataFile],
+    keys: FileKeys,
+    *,
+    located: bool,
+) -> DataFrame:
+    present = [c for c in table.columns if c.id not in group.missing]
+    schema = spark_schema(present, ids=not group.by_name)
+    if group.after is not None or group.through is not None:
+        schema.add(FILE_VERSION, t.LongType(), True, {FIELD_ID: FILE_VERSION_FIELD})
+    if located and group.has_row_ids:
+        schema.add(FILE_ROW_ID, t.LongType(), True, {FIELD_ID: FILE_ROW_ID_FIELD})
+    # Names of tables may hold characters that Hadoop would take for wildcards.
+    reader = spark.read.schema(schema).option("__globPaths__", "false")
+    frame = reader.parquet(*(file.path for file in files))
+    if not (located or group.dirty or group.missing or len(schema) > len(present)):
+        return frame
+    if located or group.dirty:
+        row_id = [_row_id(group, files, keys)] if located else []
+        frame = frame.select("*", keys.expression().alias(KEY), *row_id)
+    if group.after is not None:
+        frame = frame.where(F.col(FILE_VERSION) > group.after)
+    if group.through is not None:
+        frame = frame.where(F.col(FILE_VERSION) <= group.through)
+    if group.dirty:
+        dead = [keys.encode(file, file.deleted) for file in files]
+        frame = without_keys(spark, frame, pa.chunked_array(dead).combine_chunks())
+    hidden = [F.col(KEY), F.col(ROW)] if located else []
+    return frame.select(*(_column(c, group) for c in table.columns), *hidden)
+
+
+def _row_id(group: _Group, files: list[DataFile], keys: FileKeys) -> Expression:
+    if group.has_row_ids:
+        return F.col(FILE_ROW_ID).alias(ROW)
+    pairs = ", ".join(f"{keys.code(f)}L, {f.row_id_start or 0}L" for f in files)
+    start = F.element_at(F.expr(f"map({pairs})"), F.shiftright(keys.expression(), _POSITION_BITS))
+    return (start + F.col("_metadata.row_index")).alias(ROW)
+
+
+def _column(column: Column, group: _Group) -> Expression:
+    if column.id in group.missing:
+        return constant(column).alias(column.name)
+    return F.col(quote(column.name))
+
+
+def quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def constant(column: Column) -> Expression:
+    """The column's initial default as a literal of its type."""
+    return F.lit(column.initial_default).cast(spark_type(column, ids=False))
+
+
+def without_keys(spark: SparkSession, frame: DataFrame, dead: pa.Array) -> DataFrame:
+    """The rows whose KEY is not among ``dead``."""
+    positions = spark.createDataFrame(pa.table({"__trickle_dead": dead}))
+    return frame.join(F.broadcast(positions), F.col(KEY) == F.col("__trickle_dead"), "left_anti")
+
+
+def _inlined(spark: SparkSession, plan: ScanPlan, located: bool) -> DataFrame:
+    names = [c.name for c in plan.table.columns]
+    frame = local_frame(spark, plan.table, plan.inlined.select([*names, ROW_ID]), [ROW_ID])
+    if not located:
+        return frame.drop(ROW_ID)
+    hidden = [F.lit(None).cast("bigint").alias(KEY), F.col(ROW_ID).alias(ROW)]
+    return frame.select(*(F.col(quote(n)) for n in names), *hidden)
+
+
+def local_frame(
+    spark: SparkSession, table: Table, rows: pa.Table, extra: Sequence[str] = ()
+) -> DataFrame:
+    """Arrow rows of a table as a local relation; ``extra`` are int64 columns after the table's."""
+    schema = spark_schema(table.columns, ids=False)
+    for name in extra:
+        schema.add(name, t.LongType())
+    return spark.createDataFrame(rows, schema)
+
+
+def _fingerprint(plan: ScanPlan, located: bool) -> str:
+    """Equal iff the plans show the same rows of the same files under the same names."""
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(repr((located, plan.table.id, plan.table.columns)).encode())
+    for file in plan.files:
+        window = (file.path, file.inserted_after, file.inserted_through, len(file.deleted))
+        digest.update(repr(window).encode())
+        if len(file.deleted):
+            digest.update(_buffer(file.deleted))
+    if plan.inlined.num_rows:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, plan.inlined.schema) as stream:
+            stream.write_table(plan.inlined)
+        digest.update(sink.getvalue())
+    return digest.hexdigest()
+
+
+def _buffer(positions: pa.Array) -> Any:
+    return positions.to_numpy(zero_copy_only=False).tobytes()

@@ -1,0 +1,126 @@
+"""Rows on their way into a table: few travel as Arrow, many are written by Spark's executors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as t
+
+from spark_trickle.settings import Settings
+from spark_trickle.spark.failures import spark_errors
+from spark_trickle.spark.frames import ROW, quote
+from spark_trickle.spark.types import FIELD_ID, spark_schema
+from spark_trickle.storage.records import (
+    FILE_ROW_ID,
+    FILE_ROW_ID_FIELD,
+    NewFile,
+    Table,
+)
+from spark_trickle.storage.transaction import Transaction
+
+_DIRECT = 10
+"""A result that cannot have more rows than this many inline limits is fetched without a probe."""
+_ROWS_PER_GROUP = 128 * 1024
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Rows that wait to be inserted: in memory, or in files that no version knows yet."""
+
+    rows: pa.Table | None = None
+    """The table's columns, and ROW where rows keep their ids."""
+    files: tuple[NewFile, ...] = ()
+
+
+class Writer:
+    """Writes DataFrames into the tables of one transaction."""
+
+    def __init__(self, tx: Transaction, settings: Settings) -> None:
+        self._tx = tx
+        self._limit = settings.inline_row_limit
+        self._direct = _DIRECT * settings.inline_row_limit
+
+    def stage(self, table: Table, frame: DataFrame, bound: int | None = None) -> Staged:
+        """Fetch or write the rows; ``frame`` has the table's columns (and ROW, if ids are kept)."""
+        rows = self.fetch(frame, bound)
+        if rows is not None:
+            return Staged(rows=rows)
+        return Staged(files=tuple(self.write_files(table, frame)))
+
+    def fetch(self, frame: DataFrame, bound: int | None = None) -> pa.Table | None:
+        """All rows as Arrow if they are few, else None; asks for no more than it may return."""
+        with spark_errors():
+            if bound is not None and bound <= self._direct:
+                return frame.toArrow()
+            rows = frame.limit(self._limit + 1).toArrow()
+        return rows if rows.num_rows <= self._limit else None
+
+    def insert(self, table: Table, staged: Staged) -> int:
+        if staged.rows is None:
+            return self._tx.insert_files(table, staged.files)
+        names = [column.name for column in table.columns]
+        row_ids = None
+        if ROW in staged.rows.column_names:
+            row_ids = staged.rows.column(ROW).combine_chunks()
+        return self._tx.insert_rows(table, staged.rows.select(names), row_ids)
+
+    def write_files(self, table: Table, frame: DataFrame) -> list[NewFile]:
+        """Parquet files of the frame's rows, sorted by the table's key, written by executors."""
+        schema = spark_schema(table.columns)
+        keeps_ids = ROW in frame.columns
+        if keeps_ids:
+            frame = frame.withColumnRenamed(ROW, FILE_ROW_ID)
+            schema.add(FILE_ROW_ID, t.LongType(), True, {FIELD_ID: FILE_ROW_ID_FIELD})
+        folder = f"{table.location}{uuid4().hex}"
+        self._tx.discard(folder)
+        with spark_errors():
+            ordered = _ordered(_with_ids(frame, schema), table.sort_key)
+            writer = ordered.write.option("compression", "zstd")
+            writer = writer.option("parquet.block.row.count.limit", str(_ROWS_PER_GROUP))
+            writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+            writer.parquet(folder)
+        return [
+            NewFile(path, has_row_ids=keeps_ids)
+            for path in _gather(self._tx, folder, table.location)
+        ]
+
+
+def _with_ids(frame: DataFrame, schema: t.StructType) -> DataFrame:
+    """The schema's columns with its field ids (``DataFrame.to`` loses those of strings)."""
+    return frame.select(
+        *(F.col(quote(f.name)).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in schema)
+    )
+
+
+def _ordered(frame: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Sorted by the key, files with ranges that do not overlap, so that min/max can prune."""
+    if not key:
+        return frame
+    columns = [F.col(quote(name)) for name in key]
+    return frame.repartitionByRange(*columns).sortWithinPartitions(*columns)
+
+
+def _gather(tx: Transaction, folder: str, location: str) -> list[str]:
+    """The files that Spark wrote; on a local disk they move up into the table's folder."""
+    if "://" in folder:
+        filesystem, root = pafs.FileSystem.from_uri(folder.replace("s3a://", "s3://", 1))
+        found = filesystem.get_file_info(pafs.FileSelector(root))
+        names = sorted(info.base_name for info in found)
+        return [f"{folder}/{name}" for name in names if name.endswith(".parquet")]
+    paths = []
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".parquet"):
+            path = os.path.join(location, name)
+            tx.discard(path)
+            os.replace(os.path.join(folder, name), path)
+            paths.append(path)
+    shutil.rmtree(folder, ignore_errors=True)
+    return paths

@@ -1,0 +1,88 @@
+"""The main flows against a Spark Connect server; run by test_connect.py in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_trickle import BindError, InvalidDataError, Settings, connect
+
+
+def flows(folder: str, spark: SparkSession) -> None:
+    lake = connect(folder, spark=spark, settings=Settings(inline_row_limit=100))
+    lake.sql(
+        "CREATE TABLE orders (id BIGINT NOT NULL, customer STRING, amount DECIMAL(12,2)) CLUSTER BY (id)"
+    )
+    lake.sql("INSERT INTO orders VALUES (1, 'ada', 10.00), (2, 'bob', 5.00)")
+    lake.append("orders", pa.table({"id": [3], "customer": ["cyd"], "amount": [Decimal("1.25")]}))
+    first = lake.version
+    assert (
+        lake.append(
+            "orders",
+            spark.range(1000, 3000).selectExpr(
+                "id", "'bulk' AS customer", "cast(1 AS DECIMAL(12,2)) AS amount"
+            ),
+        )
+        == 2000
+    )
+    assert lake.sql("UPDATE orders SET amount = amount + 1 WHERE id IN (1, 1500)") == 2
+    assert lake.sql("UPDATE orders SET amount = 0 WHERE id BETWEEN 1000 AND 1299") == 300
+    assert lake.sql("DELETE FROM orders WHERE id >= 2990 OR customer = 'bob'") == 11
+    merged = lake.sql(
+        """MERGE INTO orders AS o USING (SELECT * FROM VALUES (1, 'eve'), (7, 'new') AS v(id, customer)) AS n
+           ON o.id = n.id WHEN MATCHED THEN UPDATE SET customer = n.customer
+           WHEN NOT MATCHED THEN INSERT (id, customer) VALUES (n.id, n.customer)"""
+    )
+    assert merged == 2
+    small = lake.sql(
+        "SELECT id, customer, amount FROM orders WHERE id < 1000 ORDER BY id"
+    ).collect()
+    assert [tuple(row) for row in small] == [
+        (1, "eve", Decimal("11.00")),
+        (3, "cyd", Decimal("1.25")),
+        (7, "new", None),
+    ]
+    assert lake.sql("SELECT count(*), sum(amount) FROM orders").collect()[0][0] == 1993
+    assert lake.table("orders", version=first).count() == 3
+    old = lake.sql(
+        f"SELECT count(*) FROM orders VERSION AS OF {first} o JOIN orders n ON o.id = n.id"
+    )
+    assert old.collect()[0][0] == 2
+    changes = lake.changes("orders", first, lake.version)
+    total = changes.selectExpr("sum(__weight)", "count(*)").collect()[0]
+    assert total[0] == 1993 - 3
+    small_window = lake.changes("orders", lake.version - 1, lake.version).collect()
+    assert sorted(row["__weight"] for row in small_window) == [-1, 1, 1]
+    with lake.transaction() as tx:
+        tx.sql("INSERT INTO orders SELECT id + 10000, customer, amount FROM orders WHERE id < 10")
+        assert tx.table("orders").count() == 1996
+        tx.sql(
+            "CREATE TABLE totals AS SELECT customer, sum(amount) AS total FROM orders GROUP BY customer"
+        )
+    assert lake.table("totals").count() == 4
+    for bad, kind in (
+        ("SELECT nope FROM orders", BindError),
+        ("INSERT INTO orders SELECT 'x', 'y', 1", InvalidDataError),
+        ("INSERT INTO orders SELECT NULL, 'y', 1", InvalidDataError),
+        ("INSERT INTO orders SELECT 1, 'y', 1e15", InvalidDataError),
+    ):
+        with pytest.raises(kind) as caught:
+            lake.sql(bad)
+        assert "java" not in str(caught.value).lower()
+    lake.compact("orders")
+    assert lake.table("orders").count() == 1996
+    lake.close()
+
+
+if __name__ == "__main__":
+    session = SparkSession.builder.remote("local[2]").getOrCreate()
+    assert type(session).__module__.startswith("pyspark.sql.connect")
+    try:
+        flows(sys.argv[1], session)
+        print("flows done")
+    finally:
+        session.stop()
