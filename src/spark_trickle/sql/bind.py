@@ -32,7 +32,7 @@ def bind(
 ) -> Bound:
     """Parse and bind one query; raises ParseError, BindError or UnsupportedQueryError."""
     parsed = parse_query(sql, dialect)
-    session = Session(sources, views or {})
+    session = Session(sources, views or {}, in_is_never_null=dialect == "spark")
     environment = Environment(session, parsed.text, top=True)
     try:
         rows = bind_query(parsed.tree, environment)

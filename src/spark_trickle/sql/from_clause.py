@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.ir.nodes import Node, Scan, Values
+from spark_trickle.ir.nodes import Scan, Values
 from spark_trickle.ir.types import Column, Source
 from spark_trickle.ir.walk import fresh_copy
 from spark_trickle.sql.build import constant_row
@@ -19,6 +19,7 @@ from spark_trickle.sql.infer import type_of
 from spark_trickle.sql.joins import Side, join, lateral_join
 from spark_trickle.sql.scope import Field, Scope, of_relation, suggestion
 from spark_trickle.sql.session import Environment, Rows, Unbuildable
+from spark_trickle.sql.view import bind_view
 
 _TABLE_OPTIONS = {
     "sample": ("TABLESAMPLE", "TABLESAMPLE picks other rows each time"),
@@ -47,7 +48,7 @@ class FromClause:
         start = select.args.get("from_")
         if start is None:
             return Side(constant_row(), Scope(outer=self.environment.outer))
-        side = self._relation(start.this, None)
+        side = self._relation(start.this)
         side = self._joins(side, [*_inner_joins(start.this), *(select.args.get("joins") or [])])
         for lateral in [*_inner_laterals(start.this), *(select.args.get("laterals") or [])]:
             side = self._lateral_view(side, lateral)
@@ -60,7 +61,7 @@ class FromClause:
             if isinstance(target, exp.Lateral):
                 side = self._lateral(side, clause, target)
                 continue
-            right = self._relation(target, side)
+            right = self._relation(target)
             right = self._joins(right, _inner_joins(target))
             side = join(side, right, clause, self._binder)
         return side
@@ -68,11 +69,11 @@ class FromClause:
     def _binder(self, scope: Scope) -> Binder:
         return Binder(self.environment, scope, self.bind_query)
 
-    def _relation(self, node: exp.Expr, left: Side | None) -> Side:
+    def _relation(self, node: exp.Expr) -> Side:
         self._refuse_options(node)
         if isinstance(node, exp.Table):
             if isinstance(node.this, exp.Func):
-                return self._table_function(node, node.this, left)
+                return self._table_function(node, node.this)
             return self._named(node, self._table(node))
         if isinstance(node, exp.Subquery):
             return self._subquery(node)
@@ -97,7 +98,7 @@ class FromClause:
     def _subquery(self, node: exp.Subquery) -> Side:
         inner = node.this
         if isinstance(inner, exp.Table):
-            side = self._joins(self._relation(inner, None), _inner_joins(inner))
+            side = self._joins(self._relation(inner), _inner_joins(inner))
             if not node.args.get("alias"):
                 return side
             rows = Rows(side.node, tuple(f.name for f in side.scope.visible))
@@ -113,10 +114,10 @@ class FromClause:
         name = ".".join(parts)
         source = _lookup(name, environment.session.sources)
         if source is not None:
-            return self._scan(source)
-        view = _lookup_view(name, environment.session.views)
+            return self._scan(environment.session.sources[source])
+        view = _lookup(name, environment.session.views)
         if view is not None:
-            return self._view(node, view)
+            return bind_view(view, node, environment, self.bind_query)
         known = [*environment.session.sources, *environment.session.views, *environment.ctes]
         raise environment.text.error(
             node,
@@ -131,14 +132,11 @@ class FromClause:
         )
         return Rows(Scan(source.name, columns), tuple(column.name for column in columns))
 
-    def _view(self, node: exp.Table, name: str) -> Rows:
-        from spark_trickle.sql.view import bind_view
-
-        return bind_view(name, node, self.environment, self.bind_query)
-
     def _values(self, node: exp.Values) -> Rows:
         binder = self._binder(Scope(outer=self.environment.outer))
         rows = tuple(tuple(binder.bind(value) for value in _row(item)) for item in node.expressions)
+        if not rows or not rows[0]:
+            raise self.environment.text.error(node, "VALUES without values", hint="list a row")
         columns: list[Column] = []
         for position in range(len(rows[0])):
             columns.append(self._values_column(node, rows, position))
@@ -164,8 +162,7 @@ class FromClause:
         nullable = any(not isinstance(row[position], exp.Literal) for row in rows)
         return self.environment.ids.column(f"col{position + 1}", type or UNKNOWN, nullable)
 
-    def _table_function(self, node: exp.Table, call: exp.Func, left: Side | None) -> Side:
-        del left
+    def _table_function(self, node: exp.Table, call: exp.Func) -> Side:
         if call.name.lower() == "range":
             return self._range(node, call)
         if is_generator(call):
@@ -264,27 +261,10 @@ def _is_true(node: exp.Expr) -> bool:
     return isinstance(node, exp.Boolean) and bool(node.this)
 
 
-def _lookup(name: str, sources: object) -> Source | None:
-    assert hasattr(sources, "items")
-    for known, source in sources.items():
-        if str(known).lower() == name.lower():
-            assert isinstance(source, Source)
-            return source
-    return None
-
-
-def _lookup_view(name: str, views: object) -> str | None:
-    assert hasattr(views, "keys")
-    for known in views:
-        if str(known).lower() == name.lower():
-            return str(known)
-    return None
+def _lookup(name: str, known: Mapping[str, object]) -> str | None:
+    """The key under which a name is known, whatever its case."""
+    return next((key for key in known if key.lower() == name.lower()), None)
 
 
 def _known_tables(known: Sequence[str]) -> str | None:
     return "there are: " + ", ".join(sorted(known)[:8]) if known else "there are no tables yet"
-
-
-def columns_of(node: Node) -> int:
-    """How many columns a relation has."""
-    return len(node.columns)

@@ -205,6 +205,8 @@ def _between(node: exp.Expression, text: Text) -> exp.DataType:
 
 
 def _in(node: exp.Expression, text: Text) -> exp.DataType:
+    if not node.expressions:
+        raise text.error(node, "IN of an empty list", hint="list at least one value")
     for value in node.expressions:
         require_comparable(node, node.this, value, text)
     return c.BOOLEAN

@@ -7,15 +7,26 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.ir.nodes import AntiJoin, Join, Node, OuterKind, SemiJoin
-from spark_trickle.ir.scalars import column_ids, conjuncts, ref
+from spark_trickle.ir.nodes import AntiJoin, Filter, Join, Node, OuterKind, Project, SemiJoin
+from spark_trickle.ir.scalars import column_id, column_ids, conjunction, conjuncts, ref
 from spark_trickle.ir.types import Column
-from spark_trickle.sql.build import boolean, by_id, extended, free, outer_join, same, typed
+from spark_trickle.sql.build import (
+    boolean,
+    by_id,
+    extended,
+    free,
+    nullable,
+    outer_join,
+    passing,
+    same,
+    typed,
+)
 from spark_trickle.sql.coercion import UNKNOWN, common, comparable, spell
 from spark_trickle.sql.domain import domain_of
 from spark_trickle.sql.expressions import Binder
 from spark_trickle.sql.infer import require_boolean
 from spark_trickle.sql.pull_up import pull_up
+from spark_trickle.sql.scalar_subqueries import grouped_by_key
 from spark_trickle.sql.scope import Field, Scope
 from spark_trickle.sql.session import Environment, Nested, Unbuildable, query_of
 from spark_trickle.sql.subqueries import restrict
@@ -37,25 +48,21 @@ def join(left: Side, right: Side, clause: exp.Join, binder: MakeBinder) -> Side:
     if side == "RIGHT" and kind not in ("SEMI", "ANTI"):
         return _right(left, right, clause, binder)
     scope = left.scope.joined(right.scope)
-    shared = _shared_names(left, right, clause, binder(scope))
+    shared = _shared_names(left, right, clause)
     conditions = _conditions(left, right, clause, shared, binder(scope))
     environment = binder(scope).environment
     if kind in ("SEMI", "ANTI"):
         return _filtering(left, right, kind, conditions, clause, environment)
     if side in ("LEFT", "FULL"):
-        node = _outer(left, right, side, conditions, clause, environment)
-        scope = scope.refreshed(node)
-        return _merged(Side(node, scope), left, right, shared, side, environment)
+        padded = _outer(left, right, side, conditions, clause, environment)
+        scope = scope.refreshed(padded)
+        return _merged(Side(padded, scope), left, right, shared, side, environment)
     plain = tuple(part for part in conditions if part.find(Nested) is None)
-    node = Join((left.node, right.node), plain)
+    node: Node = Join((left.node, right.node), plain)
     for part in conditions:
         if part.find(Nested) is not None:
-            node = _as_join(restrict(node, part, environment))
+            node = restrict(node, part, environment)
     return _merged(Side(node, scope), left, right, shared, side, environment)
-
-
-def _as_join(node: Node) -> Node:
-    return node
 
 
 def _right(left: Side, right: Side, clause: exp.Join, binder: MakeBinder) -> Side:
@@ -64,15 +71,13 @@ def _right(left: Side, right: Side, clause: exp.Join, binder: MakeBinder) -> Sid
     turned.set("side", "LEFT")
     scope = left.scope.joined(right.scope)
     joined = join(right, left, turned, binder)
-    names = replace(scope, visible=_in_order(joined, left, right, clause, binder))
+    names = replace(scope, visible=_in_order(joined, left, right, clause))
     return Side(joined.node, names.refreshed(joined.node))
 
 
-def _in_order(
-    joined: Side, left: Side, right: Side, clause: exp.Join, binder: MakeBinder
-) -> tuple[Field, ...]:
+def _in_order(joined: Side, left: Side, right: Side, clause: exp.Join) -> tuple[Field, ...]:
     scope = left.scope.joined(right.scope)
-    shared = _shared_names(left, right, clause, binder(scope))
+    shared = _shared_names(left, right, clause)
     if not shared:
         return scope.visible
     first = tuple(f for f in joined.scope.visible if f.name.lower() in shared)
@@ -80,14 +85,13 @@ def _in_order(
     return first + rest
 
 
-def _shared_names(left: Side, right: Side, clause: exp.Join, binder: Binder) -> list[str]:
+def _shared_names(left: Side, right: Side, clause: exp.Join) -> list[str]:
     using = clause.args.get("using")
     if using:
         return [str(part.name).lower() for part in using]
     if (clause.method or "").upper() != "NATURAL":
         return []
     theirs = {f.name.lower() for f in right.scope.visible}
-    del binder
     return [f.name.lower() for f in left.scope.visible if f.name.lower() in theirs]
 
 
@@ -220,20 +224,46 @@ def lateral_join(
     environment = binder(scope).environment
     on = _conditions(left, right, clause, [], binder(scope))
     _refuse_nested(on, clause, environment)
-    mine = {column.id for column in left.node.columns}
-    if not free(right.node) & mine:
-        node, conditions = right.node, on
-    else:
-        pulled = pull_up(right.node, environment.ids)
-        if pulled is not None:
-            node, conditions = pulled.node, pulled.conditions + on
-        else:
-            pushed = domain_of(right.node, left.node, environment, origin).push(right.node)
-            offered = by_id(left.node.columns)
-            pairs = pushed.columns.items()
-            match = tuple(same(ref(offered[id]), ref(column)) for id, column in pairs)
-            node, conditions = pushed.node, match + on
-    if (clause.side or "").upper() == "LEFT":
-        joined: Node = outer_join(left.node, node, OuterKind.LEFT, conditions)
+    outer = (clause.side or "").upper() == "LEFT"
+    if not on:
+        grouped = _one_group(left.node, right.node, outer, environment)
+        if grouped is not None:
+            return Side(grouped, scope.refreshed(grouped))
+    node, conditions = _tied(left.node, right.node, environment, origin)
+    if outer:
+        joined: Node = outer_join(left.node, node, OuterKind.LEFT, conditions + on)
         return Side(joined, scope.refreshed(joined))
-    return Side(Join((left.node, node), conditions), scope)
+    return Side(Join((left.node, node), conditions + on), scope)
+
+
+def _one_group(left: Node, plan: Node, outer: bool, environment: Environment) -> Node | None:
+    """An aggregate without GROUP BY has one row for each row of the left side."""
+    if not free(plan) & {column.id for column in left.columns}:
+        return None
+    grouped = grouped_by_key(left, plan, environment.ids)
+    if grouped is None or (outer and grouped.filters):
+        return None
+    filters = grouped.filters
+    below = Filter(grouped.node, conjunction(filters)) if filters else grouped.node
+    offered = by_id(below.columns)
+    outputs = tuple(
+        (replace(column, nullable=nullable(value, offered)), value)
+        for column, value in grouped.outputs
+        if not (isinstance(value, exp.Column) and column_id(value) == column.id)
+    )
+    return Project(below, passing(below.columns) + outputs)
+
+
+def _tied(
+    left: Node, plan: Node, environment: Environment, origin: exp.Expr
+) -> tuple[Node, tuple[exp.Expression, ...]]:
+    """A subquery without references to the left side, and the conditions in their place."""
+    if not free(plan) & {column.id for column in left.columns}:
+        return plan, ()
+    pulled = pull_up(plan, environment.ids)
+    if pulled is not None:
+        return pulled.node, pulled.conditions
+    pushed = domain_of(plan, left, environment, origin).push(plan)
+    offered = by_id(left.columns)
+    pairs = pushed.columns.items()
+    return pushed.node, tuple(same(ref(offered[id]), ref(column)) for id, column in pairs)

@@ -9,6 +9,7 @@ from sqlglot import errors as glot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.postgres import Postgres
+from sqlglot.tokenizer_core import TokenType
 
 from spark_trickle.errors import ParseError, Position
 from spark_trickle.sql.dialects import TrickleSpark, translate
@@ -37,6 +38,9 @@ def parse_query(sql: str, dialect: str = "spark") -> Parsed:
             position=_first_word(sql),
             hint="write a SELECT (WITH … SELECT, VALUES); other statements have no result to keep",
         )
+    for node in tree.walk():
+        # Comments would be printed again, in places where they mean nothing.
+        node.comments = None
     return Parsed(tree, text)
 
 
@@ -45,6 +49,7 @@ def _parse(sql: str, dialect: str) -> exp.Expr:
         names = ", ".join(sorted(DIALECTS))
         raise ParseError(f"unknown dialect: {dialect}", hint=f"one of: {names}")
     try:
+        _refuse_open_lists(sql, dialect)
         trees = [tree for tree in DIALECTS[dialect]().parse(sql) if tree is not None]
         if len(trees) == 1 and dialect != "spark":
             trees = [translate(trees[0])]
@@ -67,6 +72,30 @@ def _parse(sql: str, dialect: str) -> exp.Expr:
     return trees[0]
 
 
+_LIST_ENDS = {
+    TokenType.FROM,
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.ORDER_BY,
+    TokenType.HAVING,
+    TokenType.LIMIT,
+    TokenType.R_PAREN,
+    TokenType.UNION,
+}
+
+
+def _refuse_open_lists(sql: str, dialect: str) -> None:
+    """``SELECT a, FROM t``: sqlglot forgives the comma, Spark does not."""
+    tokens = DIALECTS[dialect]().tokenize(sql)
+    for token, after in zip(tokens, tokens[1:], strict=False):
+        if token.token_type == TokenType.COMMA and after.token_type in _LIST_ENDS:
+            raise ParseError(
+                f"syntax error near {after.text!r}: a list ends with a comma",
+                position=Position.of_span(sql, token.start, token.end + 1),
+                hint="remove the comma, or add what is missing after it",
+            )
+
+
 def _parse_error(error: glot.ParseError, sql: str) -> ParseError:
     first = error.errors[0] if error.errors else {}
     word = str(first.get("highlight") or "")
@@ -75,7 +104,7 @@ def _parse_error(error: glot.ParseError, sql: str) -> ParseError:
     detail = description.split(". Line")[0].rstrip(".")
     if detail.startswith("Required keyword"):
         message += ": something is missing"
-    elif detail and not detail.startswith("Invalid expression"):
+    elif detail and "<" not in detail and not detail.startswith("Invalid expression"):
         message += f": {detail[0].lower()}{detail[1:]}"
     return ParseError(
         message,

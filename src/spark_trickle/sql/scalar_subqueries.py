@@ -41,11 +41,9 @@ def scalar_value(
     """The plan joined with the subquery, and the expression for its value."""
     if not free(query.plan):
         return _uncorrelated(node, query, environment)
-    peeled = _peel(query.plan)
-    if peeled is not None:
-        joined = _grouped(node, peeled, environment.ids)
-        if joined is not None:
-            return joined
+    grouped = grouped_by_key(node, query.plan, environment.ids)
+    if grouped is not None:
+        return _one_value(grouped)
     if not one_row(query.plan):
         joined = _looked_up(node, query, environment)
         if joined is not None:
@@ -70,7 +68,7 @@ class _Peeled:
     """An aggregate without keys, and the projections and filters over it as expressions of it."""
 
     aggregate: Aggregate
-    value: exp.Expression
+    outputs: tuple[tuple[Column, exp.Expression], ...]
     filters: tuple[exp.Expression, ...]
 
 
@@ -93,30 +91,48 @@ def _peel(plan: Node) -> _Peeled | None:
         else:
             columns = step.columns
             values = [substitute(expression, current) for _, expression in step.outputs]
-    return _Peeled(plan, values[0], tuple(filters))
+    return _Peeled(plan, tuple(zip(columns, values, strict=True)), tuple(filters))
 
 
-def _grouped(node: Node, peeled: _Peeled, ids: Ids) -> tuple[Node, exp.Expression] | None:
-    """One group per value of the correlation keys, looked up by a left join."""
-    inner = pull_up(peeled.aggregate.input, ids)
-    if inner is None:
+@dataclass(frozen=True)
+class Grouped:
+    """A plan joined with one group per correlation key; the aggregate's row as expressions."""
+
+    node: Node
+    outputs: tuple[tuple[Column, exp.Expression], ...]
+    filters: tuple[exp.Expression, ...]
+
+
+def grouped_by_key(node: Node, plan: Node, ids: Ids) -> Grouped | None:
+    """An aggregate without GROUP BY over rows of its own for each row of ``node``.
+
+    One group per value of the correlation keys, looked up by a left join; None if the correlation
+    is not by equality.
+    """
+    peeled = _peel(plan)
+    inner = None if peeled is None else pull_up(peeled.aggregate.input, ids)
+    if peeled is None or inner is None:
         return None
-    outer = free(peeled.aggregate)
-    if any(column_ids(call) & outer for _, call in peeled.aggregate.calls):
-        return None
+    calls, outer = peeled.aggregate.calls, free(peeled.aggregate)
     keyed = equality_keys(inner, outer, ids)
-    if keyed is None:
+    if keyed is None or any(column_ids(call) & outer for _, call in calls):
         return None
     below, keys, conditions = keyed
-    grouped = Aggregate(below, tuple(by_id(keys).values()), peeled.aggregate.calls)
-    joined = left_join(node, grouped, conditions)
-    empty = {column.id: over_no_rows(call, ref(column)) for column, call in peeled.aggregate.calls}
-    value = substitute(peeled.value, empty)
-    if peeled.filters:
-        kept = conjunction(substitute(part, empty) for part in peeled.filters)
-        type = type_of(value)
-        value = typed(exp.Case(ifs=[exp.If(this=kept, true=value)]), type)
-    return joined, value
+    grouped = Aggregate(below, tuple(by_id(keys).values()), calls)
+    empty = {column.id: over_no_rows(call, ref(column)) for column, call in calls}
+    return Grouped(
+        left_join(node, grouped, conditions),
+        tuple((column, substitute(value, empty)) for column, value in peeled.outputs),
+        tuple(substitute(part, empty) for part in peeled.filters),
+    )
+
+
+def _one_value(grouped: Grouped) -> tuple[Node, exp.Expression]:
+    _, value = grouped.outputs[0]
+    if grouped.filters:
+        kept = conjunction(grouped.filters)
+        value = typed(exp.Case(ifs=[exp.If(this=kept, true=value)]), type_of(value))
+    return grouped.node, value
 
 
 def _looked_up(

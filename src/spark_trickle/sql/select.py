@@ -110,6 +110,8 @@ class SelectBinder:
             )
 
     def _select_list(self, select: exp.Select) -> list[Item]:
+        if not select.expressions:
+            raise self.environment.text.error(select, "nothing is selected", hint="name a column")
         items: list[Item] = []
         aliases: dict[str, exp.Expression] = {}
         for node in select.expressions:

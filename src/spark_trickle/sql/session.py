@@ -33,6 +33,8 @@ class Session:
     blockers: list[Blocker] = field(default_factory=list)
     nested: list[NestedQuery] = field(default_factory=list)
     open_views: list[str] = field(default_factory=list)
+    in_is_never_null: bool = True
+    """Spark's reading of ``x IN (SELECT …)`` as a value; other dialects say NULL as in SQL."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import Enum
 
 from sqlglot import exp
 
@@ -143,8 +144,8 @@ def with_values(
     for expression in expressions:
         for found in list(expression.find_all(Nested)):
             if found not in values:
-                two_valued = only_true_matters and _only_and_or_above(found)
-                node, values[found] = _value(node, found, environment, two_valued)
+                stands_for = _null_stands_for(found, only_true_matters, environment)
+                node, values[found] = _value(node, found, environment, stands_for)
 
     def value_of(part: exp.Expression) -> exp.Expression:
         if not isinstance(part, Nested):
@@ -157,17 +158,37 @@ def with_values(
     return node, [expression.transform(value_of) for expression in expressions]
 
 
-def _only_and_or_above(node: exp.Expr) -> bool:
-    parent = node.parent
-    while parent is not None:
-        if not isinstance(parent, exp.And | exp.Or | exp.Paren):
-            return False
+class NullAs(Enum):
+    """What a comparison that is NULL may be taken for without changing the result."""
+
+    FALSE = "false"
+    TRUE = "true"
+    NULL = "null"
+
+
+def _null_stands_for(found: exp.Expr, only_true_matters: bool, environment: Environment) -> NullAs:
+    """In a condition NULL and FALSE both drop a row, and under NOT it is NULL and TRUE.
+
+    As a value, Spark's IN over a subquery is never NULL: it says FALSE, and so does its NOT IN.
+    """
+    nots, parent = 0, found.parent
+    while isinstance(parent, exp.And | exp.Or | exp.Not | exp.Paren):
+        nots += isinstance(parent, exp.Not)
         parent = parent.parent
-    return True
+    by_sign = NullAs.TRUE if nots % 2 else NullAs.FALSE
+    if parent is None and only_true_matters:
+        return by_sign
+    query = query_of(found, environment.session)
+    if environment.session.in_is_never_null and isinstance(query.origin, exp.In):
+        above = found.parent
+        while isinstance(above, exp.Paren):
+            above = above.parent
+        return NullAs.TRUE if isinstance(above, exp.Not) else NullAs.FALSE
+    return NullAs.NULL
 
 
 def _value(
-    node: Node, found: Nested, environment: Environment, two_valued: bool
+    node: Node, found: Nested, environment: Environment, null_as: NullAs
 ) -> tuple[Node, exp.Expression]:
     query = query_of(found, environment.session)
     if query.kind == "scalar":
@@ -177,15 +198,24 @@ def _value(
     if query.kind == "exists":
         return _mark(node, Pulled(plan, pulled), environment, query.origin)
     comparison = _comparison(query, operands, plan.columns)
-    decided = comparison if query.kind == "any" else (_false(comparison),)
     offered = by_id((*node.columns, *plan.columns))
-    node, mark = _mark(node, Pulled(plan, (*pulled, *decided)), environment, query.origin)
-    if not two_valued and any(nullable(part, offered) for part in comparison):
+    decides = _deciding(query.kind, comparison, null_as, node, plan)
+    node, mark = _mark(node, Pulled(plan, (*pulled, *decides)), environment, query.origin)
+    if null_as is NullAs.NULL and any(nullable(part, offered) for part in comparison):
         node, unknown = _undecided(node, query, operands, environment)
         return node, _three_valued(query.kind, mark, unknown)
     if query.kind == "any":
         return node, mark
     return node, boolean(exp.Not(this=enclosed(mark)))
+
+
+def _deciding(
+    kind: str, comparison: Conditions, null_as: NullAs, node: Node, plan: Node
+) -> Conditions:
+    """Which rows of the subquery decide: those that make ANY true, or ALL false."""
+    if kind == "any":
+        return _true_or_null(comparison, node, plan) if null_as is NullAs.TRUE else comparison
+    return (_not_true(comparison) if null_as is NullAs.FALSE else _false(comparison),)
 
 
 def _undecided(
