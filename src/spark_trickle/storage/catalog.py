@@ -87,23 +87,23 @@ class Catalog:
     def table(self, name: TableLike, version: int | None = None) -> Table:
         """NotFoundError if there is no such table at that version."""
         with self.reading() as connection:
-            return self._structure(connection, self._checked(connection, version)).table(name)
+            return self.structure_in(connection, self._checked(connection, version)).table(name)
 
     def tables(self, version: int | None = None) -> list[Table]:
         with self.reading() as connection:
-            found = self._structure(connection, self._checked(connection, version))
+            found = self.structure_in(connection, self._checked(connection, version))
         return sorted(found.tables.values(), key=lambda t: t.full_name.key)
 
     def schemas(self, version: int | None = None) -> list[str]:
         with self.reading() as connection:
-            found = self._structure(connection, self._checked(connection, version))
+            found = self.structure_in(connection, self._checked(connection, version))
         return sorted(s.name for s in found.schemas.values())
 
     def scan(self, table: TableLike, version: int | None = None) -> ScanPlan:
         """What to read for the table at the version (default: newest)."""
         with self.reading() as connection:
             at = self._checked(connection, version)
-            own = self._structure(connection, at).table(table)
+            own = self.structure_in(connection, at).table(table)
             key = ("scan", own.id, at)
             plan = self._cached(key)
             if not isinstance(plan, ScanPlan):
@@ -120,7 +120,7 @@ class Catalog:
         with self.reading() as connection:
             oldest, newest = self._bounds(connection)
             at = newest if after is None else self._checked(connection, after)
-            own = self._structure(connection, at).table(table)
+            own = self.structure_in(connection, at).table(table)
             self._check_window(connection, own, before, at, oldest)
             key = ("changes", own.id, before, at)
             plan = self._cached(key)
@@ -139,7 +139,7 @@ class Catalog:
             )
         if before > after:
             raise NotFoundError(f"the window from version {before} to {after} runs backwards")
-        old = self._structure(connection, before).tables.get(table.full_name.key)
+        old = self.structure_in(connection, before).tables.get(table.full_name.key)
         if old is not None and old.id != table.id:
             raise SourceChangedError(
                 f"table {table} was dropped and made anew after version {before}",
@@ -148,7 +148,7 @@ class Catalog:
 
     def structure(self, version: int) -> Structure:
         with self.reading() as connection:
-            return self._structure(connection, version)
+            return self.structure_in(connection, version)
 
     def next_column(self, table_id: int) -> int:
         """The first column id that the table has never used."""
@@ -174,7 +174,7 @@ class Catalog:
         return context
 
     def committer(self) -> Committer:
-        return Committer(self.planner, self.settings, self._structure)
+        return Committer(self.planner, self.settings, self.structure_in)
 
     # Inside
 
@@ -210,7 +210,7 @@ class Catalog:
             raise NotFoundError(f"version {version} does not exist; the newest is {newest}")
         return version
 
-    def _structure(self, connection: Connection, version: int) -> Structure:
+    def structure_in(self, connection: Connection, version: int) -> Structure:
         rows = connection.execute(
             "SELECT schema_version FROM ducklake_snapshot WHERE snapshot_id = ?", (version,)
         )

@@ -50,6 +50,7 @@ class Claim:
     alters: bool = False
     drops: bool = False
     reads: bool = False
+    compacts: bool = False
     files: tuple[int, ...] = ()
     """Files it deletes from."""
 
@@ -65,6 +66,8 @@ class Claim:
             yield "dropped_table"
         if self.reads:
             yield from MOVED
+        if self.compacts:
+            yield from (*DELETED, *COMPACTED)
 
 
 def since(connection: Connection, version: int) -> Others:

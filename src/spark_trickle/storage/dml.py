@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from spark_trickle.settings import Settings
-from spark_trickle.storage import disk, parquet, positions
-from spark_trickle.storage.bootstrap import now
+from spark_trickle.storage import deaths, positions
 from spark_trickle.storage.database import Connection, quoted
 from spark_trickle.storage.ddl import Ids, create_inlined
+from spark_trickle.storage.deaths import Deaths, relative_path
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.parquet import ColumnStats, FileFacts, array_stats
 from spark_trickle.storage.planning import Planner, conform
-from spark_trickle.storage.records import FILE_VERSION, FILE_VERSION_FIELD, ROW_ID, Table
+from spark_trickle.storage.records import ROW_ID, Table
 from spark_trickle.storage.staging import Staged
 from spark_trickle.storage.structure import VISIBLE, resolve
 from spark_trickle.storage.summary import add_to_table
@@ -154,32 +153,30 @@ class TableWriter:
                 result[number] = (resolve(path, relative, self.table.location), rows)
         return result
 
-    def _delete_positions(
-        self,
-        wanted: Mapping[int, pa.Array],
-        paths: Mapping[int, str],
-    ) -> bool:
+    def _delete_positions(self, wanted: Mapping[int, pa.Array], paths: Mapping[int, str]) -> bool:
         """Inlined if they are few, else one delete file per data file; whether the latter."""
-        version = self.ids.version
-        if sum(len(p) for p in wanted.values()) <= self.settings.inline_delete_limit:
-            name = self._inlined_deletes()
-            rows = [(i, p, version) for i, found in wanted.items() for p in found.to_pylist()]
-            self.connection.execute_many(f"INSERT INTO {name} VALUES (?, ?, ?)", rows)
-            return False
+        few = sum(len(p) for p in wanted.values()) <= self.settings.inline_delete_limit
         for number, found in wanted.items():
-            stamps = pa.array([version] * len(found), pa.int64())
-            write_delete_file(self, number, paths[number], (found, stamps))
-        return True
+            new = deaths.at_version(found, self.ids.version)
+            if few:
+                deaths.inline(self.connection, self.table, number, new)
+            else:
+                self._write_delete_file(number, paths[number], new)
+        return not few
 
-    def _inlined_deletes(self) -> str:
-        name = f"ducklake_inlined_delete_{self.table.id}"
-        if not self.connection.has_table(name):
-            self.connection.execute(
-                f"CREATE TABLE {name} (file_id BIGINT, row_id BIGINT, begin_snapshot BIGINT)"
-            )
-            for column in ("begin_snapshot", "file_id"):
-                self.connection.execute(f"CREATE INDEX {name}_{column} ON {name} ({column})")
-        return name
+    def add_deaths(self, number: int, path: str, new: Deaths) -> None:
+        """Record deaths of a file that has none so far."""
+        if len(new) <= self.settings.inline_delete_limit:
+            deaths.inline(self.connection, self.table, number, new)
+        else:
+            self._write_delete_file(number, path, new)
+
+    def _write_delete_file(self, number: int, path: str, new: Deaths) -> None:
+        old = deaths.so_far(self.connection, self.planner, self.table, number)
+        place = (number, path)
+        deaths.write_file(
+            self.connection, self.table, place, self.ids.next_file(), old.and_also(new)
+        )
 
     def _end_files(self, files: Sequence[int]) -> None:
         for kind in ("data_file", "delete_file"):
@@ -224,13 +221,13 @@ class TableWriter:
                 (self.table.id, at, at),
             )
         ]
-        name = f"ducklake_inlined_delete_{self.table.id}"
+        name = deaths.inlined_name(self.table)
         if files and self.connection.has_table(name):
             paths = self._live_files(files)
             dirty = self.connection.execute(f"SELECT DISTINCT file_id FROM {name}")
             for (number,) in dirty:
                 if number in paths:
-                    write_delete_file(self, number, paths[number][0], (positions.EMPTY, None))
+                    self._write_delete_file(number, paths[number][0], deaths.NONE)
         self._end_files(files)
         self._end_inlined(None)
         return Ended(files=bool(files), inlined=True)
@@ -279,92 +276,3 @@ def insert_file(
 
 def _stats_row(number: int, table: int, column: int, s: ColumnStats) -> tuple[object, ...]:
     return (number, table, column, s.size, s.values, s.nulls, s.low, s.high, s.nan)
-
-
-def relative_path(path: str, table: Table) -> tuple[str, bool]:
-    inside = path.startswith(table.location)
-    return (path.removeprefix(table.location) if inside else path), inside
-
-
-def write_delete_file(
-    writer: TableWriter, number: int, data_path: str, new: tuple[pa.Array, pa.Array | None]
-) -> None:
-    """One delete file with all deaths of a data file, each with its version.
-
-    It takes the place of an earlier delete file and of the inlined deletes: with the versions in
-    it, it serves every version, and no death is counted twice.
-    """
-    connection, table = writer.connection, writer.table
-    found, stamps = merged_deaths(writer, number)
-    if new[1] is not None:
-        found = pa.concat_arrays([found, new[0]])
-        stamps = pa.concat_arrays([stamps, new[1]])
-    order = pa.compute.sort_indices(found)
-    found, stamps = found.take(order), stamps.take(order)
-    schema = pa.schema(
-        [
-            pa.field("file_path", pa.string(), False, {"PARQUET:field_id": "2147483646"}),
-            pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483645"}),
-            pa.field(
-                FILE_VERSION, pa.int64(), False, {"PARQUET:field_id": str(FILE_VERSION_FIELD)}
-            ),
-        ]
-    )
-    names = pa.repeat(pa.scalar(data_path), len(found))
-    path = f"{table.location}trickle-{uuid.uuid4()}-delete.parquet"
-    parquet.write(path, pa.Table.from_arrays([names, found, stamps], schema=schema))
-    disk.sync([path])
-    reach("delete-file-written")
-    facts = parquet.facts(path, (), table)
-    forget_deaths(connection, table, number)
-    values = stamps.to_pylist()
-    stored, relative = relative_path(path, table)
-    connection.execute(
-        "INSERT INTO ducklake_delete_file VALUES (?, ?, ?, NULL, ?, ?, ?, 'parquet', ?, ?, ?, NULL, ?)",
-        (
-            writer.ids.next_file(), table.id, min(values), number, stored, relative,
-            len(found), facts.bytes, facts.footer, max(values),
-        ),
-    )  # fmt: skip
-
-
-def merged_deaths(writer: TableWriter, number: int) -> tuple[pa.Array, pa.Array]:
-    """All deaths of a data file so far with their versions."""
-    connection, table = writer.connection, writer.table
-    parts: list[tuple[pa.Array, pa.Array]] = []
-    for row in writer.planner.delete_rows(
-        connection, table, "data_file_id = ? AND end_snapshot IS NULL", (number,)
-    ):
-        found, stamps = writer.planner.delete_file(row, table)
-        if stamps is None:
-            stamps = pa.array([row.begin] * len(found), pa.int64())
-        parts.append((found, stamps))
-    name = f"ducklake_inlined_delete_{table.id}"
-    if connection.has_table(name):
-        rows = connection.execute(
-            f"SELECT row_id, begin_snapshot FROM {name} WHERE file_id = ?", (number,)
-        )
-        columns = list(zip(*rows, strict=True)) or [(), ()]
-        parts.append((pa.array(columns[0], pa.int64()), pa.array(columns[1], pa.int64())))
-    found = [p[0] for p in parts] + [positions.EMPTY]
-    stamped = [p[1] for p in parts] + [positions.EMPTY]
-    return pa.concat_arrays(found), pa.concat_arrays(stamped)
-
-
-def forget_deaths(connection: Connection, table: Table, number: int) -> None:
-    """Take delete files and inlined deletes of a data file out of the catalog."""
-    for path, relative in connection.execute(
-        "SELECT path, path_is_relative FROM ducklake_delete_file WHERE data_file_id = ?", (number,)
-    ):
-        schedule_removal(connection, number, resolve(path, relative, table.location))
-    connection.execute("DELETE FROM ducklake_delete_file WHERE data_file_id = ?", (number,))
-    name = f"ducklake_inlined_delete_{table.id}"
-    if connection.has_table(name):
-        connection.execute(f"DELETE FROM {name} WHERE file_id = ?", (number,))
-
-
-def schedule_removal(connection: Connection, number: int, path: str) -> None:
-    connection.execute(
-        "INSERT INTO ducklake_files_scheduled_for_deletion VALUES (?, ?, ?, ?)",
-        (number, path, False, now()),
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from spark_trickle.storage.records import (
     FILE_VERSION,
     FILE_VERSION_FIELD,
     Column,
+    Table,
 )
 from spark_trickle.storage.types import arrow_schema, leaves
 from spark_trickle.storage.values import to_text
@@ -69,20 +71,20 @@ def _hidden(name: str, number: int) -> pa.Field:
     return pa.field(name, pa.int64(), False, {"PARQUET:field_id": str(number)})
 
 
+OPTIONS = {"compression": "zstd", "store_decimal_as_integer": True, "coerce_timestamps": "us"}
+
+
+def new_path(table: Table) -> str:
+    """A path for a new data file of the table."""
+    return f"{table.location}trickle-{uuid.uuid4()}.parquet"
+
+
 def write(path: str, rows: pa.Table) -> None:
     """Write a file; the schema of ``rows`` carries the field ids."""
     disk.make_folder(path.rsplit("/", 1)[0])
     system, inner = disk.file_system(path)
     with disk.writing(path):
-        pq.write_table(
-            rows,
-            inner,
-            filesystem=system,
-            compression="zstd",
-            row_group_size=ROW_GROUP,
-            store_decimal_as_integer=True,
-            coerce_timestamps="us",
-        )
+        pq.write_table(rows, inner, filesystem=system, row_group_size=ROW_GROUP, **OPTIONS)
 
 
 def facts(path: str, columns: Sequence[Column], table: object) -> FileFacts:

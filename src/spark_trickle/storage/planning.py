@@ -339,18 +339,20 @@ def _inlined_part(
     return result
 
 
-def conform(rows: pa.Table, columns: Sequence[Column]) -> pa.Table:
+def conform(rows: pa.Table, columns: Sequence[Column], length: int | None = None) -> pa.Table:
     """Rows whose columns are named by column id, as a table of ``columns``.
 
     A column the rows lack has its initial default; types are widened where the table's are wider.
+    ``length`` is needed where the rows may have no column at all.
     """
+    count = rows.num_rows if length is None else length
     arrays = []
     for column in columns:
         kind = arrow_type(column)
         if str(column.id) in rows.column_names:
             arrays.append(rows.column(str(column.id)).cast(kind))
         else:
-            arrays.append(pa.chunked_array([constant(column, rows.num_rows)], kind))
+            arrays.append(pa.chunked_array([constant(column, count)], kind))
     schema = arrow_schema(columns)
     schema = pa.schema([f.with_nullable(True) for f in schema])
     if not arrays:

@@ -38,7 +38,10 @@ def common(left: pa.Array, right: pa.Array) -> pa.Array:
     return left.filter(pc.is_in(left, right))
 
 
-def mask(length: int, dead: pa.Array, start: int = 0) -> pa.Array:
-    """For rows start..start+length: true where the row is not in ``dead``."""
-    inside = pa.array(range(start, start + length), pa.int64())
-    return pc.invert(pc.is_in(inside, dead))
+def mask(length: int, dead: pa.Array, start: int = 0) -> pa.Array | None:
+    """For rows start..start+length: true where the row is not in ``dead``; None: none is."""
+    inside = pc.and_(pc.greater_equal(dead, start), pc.less(dead, start + length))
+    near = dead.filter(inside)
+    if not len(near):
+        return None
+    return pc.invert(pc.is_in(pa.array(range(start, start + length), pa.int64()), near))

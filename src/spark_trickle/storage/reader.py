@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from spark_trickle.storage import disk, positions
 from spark_trickle.storage.planning import conform, plain_schema
 from spark_trickle.storage.records import (
     FILE_ROW_ID_FIELD,
+    FILE_VERSION,
     FILE_VERSION_FIELD,
     ROW_ID,
     WEIGHT,
@@ -51,24 +53,25 @@ def read_file(
     file: DataFile,
     columns: Sequence[Column] | None = None,
     only: pa.Array | None = None,
+    versions: bool = False,
 ) -> Iterator[pa.Table]:
     """The rows a plan means in one file, with ``ROW_ID``; with ``only`` exactly these positions.
 
-    Row groups without a wanted row are not read.
+    With ``versions`` also ``FILE_VERSION``: of each row, or the file's own. Row groups without a wanted row are not read.
     """
     chosen = table.columns if columns is None else columns
     system, inner = disk.file_system(file.path)
     with disk.reading(file.path, table), pq.ParquetFile(inner, filesystem=system) as source:
         names = _names_by_id(source.schema_arrow, file, table)
-        wanted = [names[c.id] for c in chosen if c.id in names]
-        hidden = [names[i] for i in (FILE_ROW_ID_FIELD, FILE_VERSION_FIELD) if i in names]
+        reader = _Groups(file, tuple(chosen), names, versions)
+        wanted = [names[i] for i in reader.fields if i in names]
         start = 0
         for group in range(source.num_row_groups):
             length = source.metadata.row_group(group).num_rows
             span = _span(only, start, length)
             if span is None or len(span):
-                rows = source.read_row_group(group, wanted + hidden)
-                yield _rows_of_group(rows, names, (file, chosen), start, span)
+                rows = source.read_row_group(group, wanted)
+                yield reader.rows(rows, start, length, span)
             start += length
 
 
@@ -79,28 +82,44 @@ def _span(only: pa.Array | None, start: int, length: int) -> pa.Array | None:
     return pc.subtract(only.filter(inside), start)
 
 
-def _rows_of_group(
-    rows: pa.Table,
-    names: dict[int, str],
-    meant: tuple[DataFile, Sequence[Column]],
-    start: int,
-    span: pa.Array | None,
-) -> pa.Table:
-    file, columns = meant
-    if FILE_ROW_ID_FIELD in names:
-        ids = rows.column(names[FILE_ROW_ID_FIELD]).cast(pa.int64())
-    else:
-        first = (file.row_id_start or 0) + start
-        ids = pa.chunked_array([pa.array(range(first, first + rows.num_rows), pa.int64())])
-    back = {name: str(number) for number, name in names.items()}
-    plain = rows.rename_columns([back[n] for n in rows.column_names])
-    result = conform(plain, columns).append_column(ROW_ID, ids)
-    if span is not None:
-        return result.take(span)
-    keep = positions.mask(rows.num_rows, file.deleted, start)
-    if file.filtered:
-        keep = pc.and_(keep, _in_versions(rows.column(names[FILE_VERSION_FIELD]), file))
-    return result.filter(keep)
+@dataclass(frozen=True)
+class _Groups:
+    """Makes row groups of a file into rows of the table."""
+
+    file: DataFile
+    columns: tuple[Column, ...]
+    names: dict[int, str]
+    versions: bool
+
+    @property
+    def fields(self) -> list[int]:
+        return [*(c.id for c in self.columns), FILE_ROW_ID_FIELD, FILE_VERSION_FIELD]
+
+    def rows(self, rows: pa.Table, start: int, length: int, span: pa.Array | None) -> pa.Table:
+        by_name = {name: str(number) for number, name in self.names.items()}
+        plain = rows.rename_columns([by_name[n] for n in rows.column_names])
+        result = conform(plain, self.columns, length)
+        result = result.append_column(ROW_ID, self._row_ids(plain, start, length))
+        if self.versions:
+            result = result.append_column(FILE_VERSION, self._versions(plain, length))
+        if span is not None:
+            return result.take(span)
+        keep = positions.mask(length, self.file.deleted, start)
+        if self.file.filtered:
+            within = _in_versions(plain.column(str(FILE_VERSION_FIELD)), self.file)
+            keep = within if keep is None else pc.and_(keep, within)
+        return result if keep is None else result.filter(keep)
+
+    def _row_ids(self, plain: pa.Table, start: int, length: int) -> Any:
+        if FILE_ROW_ID_FIELD in self.names:
+            return plain.column(str(FILE_ROW_ID_FIELD)).cast(pa.int64())
+        first = (self.file.row_id_start or 0) + start
+        return pa.array(range(first, first + length), pa.int64())
+
+    def _versions(self, plain: pa.Table, length: int) -> Any:
+        if FILE_VERSION_FIELD in self.names:
+            return plain.column(str(FILE_VERSION_FIELD)).cast(pa.int64())
+        return pa.repeat(pa.scalar(self.file.begin, pa.int64()), length)
 
 
 def _in_versions(versions: pa.ChunkedArray, file: DataFile) -> Any:

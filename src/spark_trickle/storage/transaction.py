@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
@@ -196,7 +195,7 @@ class Transaction:
 
     def new_file(self, table: TableLike) -> str:
         """A fresh path for a Parquet file of the table; rollback removes what is there."""
-        path = f"{self.table(table).location}trickle-{uuid.uuid4()}.parquet"
+        path = parquet.new_path(self.table(table))
         self._paths.append(path)
         return path
 
