@@ -37,17 +37,21 @@ def join(inputs: Sequence[Block], conditions: Sequence[exp.Expression], columns:
     return replace(joined, columns=columns, where=(*joined.where, *constant))
 
 
-def beside(left: Block, right: Block, conditions: Sequence[exp.Expression], kind: str) -> Block:
-    """LEFT, FULL, SEMI or ANTI join of two inputs; the weight is the left one's."""
-    if right.weight is not None and kind not in ("SEMI", "ANTI"):
-        raise InternalError(f"the right input of a {kind} join carries weights")
-    values = {**left.values, **right.values}
-    both = replace(left, values=values, derived=None)
-    on = [both.expand(condition) for condition in conditions]
-    arguments = {"kind": kind, "side": "LEFT"} if kind in ("SEMI", "ANTI") else {"side": kind}
-    item = exp.Join(this=right.source, on=conjunction(on), **arguments)
-    visible = left.values if kind in ("SEMI", "ANTI") else values
-    return replace(both, joins=(*left.joins, item), values=visible)
+def outer(left: Block, right: Block, conditions: Sequence[exp.Expression], side: str) -> Block:
+    """LEFT or FULL join of two inputs; the weight is the left one's."""
+    if right.weight is not None:
+        raise InternalError(f"the right input of a {side} join carries weights")
+    both = replace(left, values={**left.values, **right.values}, derived=None)
+    on = conjunction([both.expand(condition) for condition in conditions])
+    return replace(both, joins=(*left.joins, exp.Join(this=right.source, on=on, side=side)))
+
+
+def filtering(left: Block, right: Block, conditions: Sequence[exp.Expression], kind: str) -> Block:
+    """The left rows that have a partner (SEMI) or none (ANTI)."""
+    both = replace(left, values={**left.values, **right.values})
+    on = conjunction([both.expand(condition) for condition in conditions])
+    item = exp.Join(this=right.source, on=on, side="LEFT", kind=kind)
+    return replace(left, joins=(*left.joins, item), derived=None)
 
 
 def _following(

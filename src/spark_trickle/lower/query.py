@@ -129,9 +129,9 @@ class Lowering:
             case OuterJoin():
                 return self._outer_join(node)
             case SemiJoin():
-                return self._match(node, "SEMI")
+                return joins.filtering(*self._sides(node), node.conditions, "SEMI")
             case AntiJoin():
-                return self._match(node, "ANTI")
+                return joins.filtering(*self._sides(node), node.conditions, "ANTI")
             case Aggregate():
                 return self._aggregate(node)
             case Distinct():
@@ -214,13 +214,12 @@ class Lowering:
             left = self._unweighted(self._operand(node.left), node)
         else:
             left = self._joinable(node.left)
-        block = joins.beside(left, right, node.conditions, node.kind.name)
+        block = joins.outer(left, right, node.conditions, node.kind.name)
         return self._hinted(replace(block, columns=node.columns))
 
-    def _match(self, node: SemiJoin | AntiJoin, kind: str) -> Block:
+    def _sides(self, node: SemiJoin | AntiJoin) -> tuple[Block, Block]:
         left = self._joinable(node.left)
-        right = replace(self._operand(node.right), weight=None)
-        return joins.beside(left, right, node.conditions, kind)
+        return left, replace(self._operand(node.right), weight=None)
 
     def _aggregate(self, node: Aggregate) -> Block:
         read = frozenset[int]().union(*(column_ids(call) for _, call in node.calls))

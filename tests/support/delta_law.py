@@ -1,0 +1,207 @@
+"""The delta law, checked on DuckDB: Q(after) = Q(before) + D(Q) for every stored part.
+
+The oracle is the text of the query itself, run by DuckDB on the tables before and after. The plans
+under test come from the compiler and run on the same database through the lowered trees.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import duckdb
+from sqlglot import exp
+
+from spark_trickle.compile import CompiledQuery, compile_query
+from spark_trickle.ir.types import Column, Source, Version
+from support.queries import Data, Row
+
+INT = exp.DataType.build("INT")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Where the law broke: the part, and the rows it misses or has too many."""
+
+    part: str
+    missing: Counter[Row]
+    extra: Counter[Row]
+    delta_sql: str
+    delta_plan: str
+
+
+def int_sources(tables: Mapping[str, tuple[str, ...]]) -> dict[str, Source]:
+    """Sources whose columns all are INT."""
+    return {
+        name: Source(name, tuple(Column(i, c, INT) for i, c in enumerate(columns)))
+        for name, columns in tables.items()
+    }
+
+
+def table_names(source: str, version: Version) -> exp.Table:
+    """A schema per version holds the tables of that version."""
+    return exp.Table(
+        this=exp.Identifier(this=source, quoted=True),
+        db=exp.Identifier(this=version.value, quoted=True),
+    )
+
+
+class Laboratory:
+    """A DuckDB database with the tables before, after and their deltas."""
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        self.sources = dict(sources)
+        self.connection = duckdb.connect()
+        self.connection.execute("SET threads = 1")
+        # DuckDB 1.5 takes "the condition holds for all values" for "every row has a partner",
+        # even if there is none: ANTI JOIN then returns nothing.
+        self.connection.execute("SET disabled_optimizers = 'statistics_propagation'")
+        for version in Version:
+            self.connection.execute(f"CREATE SCHEMA {version.value}")
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def load(self, data: Data) -> None:
+        """Fill the tables of all versions."""
+        after = data.after()
+        for name in self.sources:
+            delta = data.delta.get(name, Counter())
+            self._fill(name, Version.BEFORE, data.before.get(name, Counter()).elements())
+            self._fill(name, Version.AFTER, after.get(name, Counter()).elements())
+            self._fill(name, Version.DELTA, [(*row, weight) for row, weight in delta.items()])
+
+    def _fill(self, name: str, version: Version, rows: Iterable[Row]) -> None:
+        columns = [(c.name, c.type.sql("duckdb")) for c in self.sources[name].columns]
+        if version is Version.DELTA:
+            columns.append(("__weight", "BIGINT"))
+        typed = ", ".join(f'"{column}" {type}' for column, type in columns)
+        table = f'{version.value}."{name}"'
+        self.connection.execute(f"CREATE OR REPLACE TABLE {table} ({typed})")
+        values = [f"({', '.join(map(_literal, row))})" for row in rows]
+        if values:
+            self.connection.execute(f"INSERT INTO {table} VALUES {', '.join(values)}")
+
+    def oracle(self, sql: str, version: Version) -> Counter[Row]:
+        """What DuckDB says the query means."""
+        self.connection.execute(f"USE {version.value}")
+        return Counter(self.connection.execute(sql).fetchall())
+
+    def check(self, query: CompiledQuery, sql: str, data: Data) -> Failure | None:
+        """Compute every part's delta, store the parts, and compare with the oracle."""
+        self.result_delta: Counter[Row] = Counter()
+        changed = [name for name, delta in data.delta.items() if +delta or -delta]
+        inserts = [name for name in changed if not -data.delta[name]]
+        deltas = {d.part.name: d for d in query.delta(changed, inserts).parts}
+        for part in query.parts:
+            names = [column.name for column in part.columns]
+            for version in (Version.BEFORE, Version.AFTER):
+                self._store(part.name, version, query.full_query(part, _all_at(version)))
+            before = self._rows(part.name, Version.BEFORE)
+            after = self._rows(part.name, Version.AFTER)
+            text, plan = "", ""
+            if part.name in deltas:
+                lowered = deltas[part.name].query(table_names)
+                text = lowered.sql("duckdb", pretty=True)
+                self._store(part.name, Version.DELTA, lowered)
+                delta = _weighted(self._rows(part.name, Version.DELTA))
+                before.update(delta)
+                if part is query.result:
+                    self.result_delta = delta
+            if part is query.result:
+                after = self.oracle(sql, Version.AFTER)
+            if {row: n for row, n in before.items() if n} != dict(after):
+                if part.name in deltas:
+                    plan = query.explain("delta", changed=changed)
+                missing = Counter(after)
+                missing.subtract(before)
+                return Failure(f"{part.name} {names}", +missing, -missing, text, plan)
+        return None
+
+    def _store(self, name: str, version: Version, query: exp.Query) -> None:
+        sql = query.sql("duckdb")
+        self.connection.execute(f'CREATE OR REPLACE TABLE {version.value}."{name}" AS {sql}')
+
+    def _rows(self, name: str, version: Version) -> Counter[Row]:
+        sql = f'SELECT * FROM {version.value}."{name}"'
+        return Counter(self.connection.execute(sql).fetchall())
+
+
+def _weighted(rows: Counter[Row]) -> Counter[Row]:
+    """Rows whose last value is their weight; the lowered delta must be net already."""
+    assert all(count == 1 and row[-1] != 0 for row, count in rows.items()), "not net"
+    return Counter({row[:-1]: row[-1] for row in rows})
+
+
+def _all_at(version: Version):  # type: ignore[no-untyped-def]
+    return lambda source, _: table_names(source, version)
+
+
+def _literal(value: object) -> str:
+    if value is None:
+        return "NULL"
+    return str(value) if isinstance(value, int | float) else "'" + str(value) + "'"
+
+
+def run_example(sql: str, data: Data, sources: Mapping[str, Source]) -> Failure | None:
+    """One example in a database of its own."""
+    laboratory = Laboratory(sources)
+    try:
+        laboratory.load(data)
+        return laboratory.check(compile_query(sql, sources), sql, data)
+    finally:
+        laboratory.close()
+
+
+def shrink(sql: str, data: Data, sources: Mapping[str, Source]) -> Data:
+    """Fewer rows and changes that still break the law."""
+    smaller = True
+    while smaller:
+        smaller = False
+        for candidate in _smaller(data):
+            if run_example(sql, candidate, sources) is not None:
+                data, smaller = candidate, True
+                break
+    return data
+
+
+def _smaller(data: Data) -> Iterable[Data]:
+    for kind in ("delta", "before"):
+        for name, rows in getattr(data, kind).items():
+            for row in list(rows):
+                parts = {
+                    "delta": {n: Counter(r) for n, r in data.delta.items()},
+                    "before": {n: Counter(r) for n, r in data.before.items()},
+                }
+                del parts[kind][name][row]
+                candidate = Data(parts["before"], parts["delta"])
+                if _possible(candidate):
+                    yield candidate
+
+
+def _possible(data: Data) -> bool:
+    """No row is deleted that is not there."""
+    return all(
+        data.before.get(name, Counter())[row] + weight >= 0
+        for name, delta in data.delta.items()
+        for row, weight in delta.items()
+    )
+
+
+def report(sql: str, data: Data, failure: Failure, query: CompiledQuery | None) -> str:
+    """Everything needed to understand a failure."""
+    plan = query.explain("segments") if query is not None else ""
+    return "\n".join(
+        [
+            f"query: {sql}",
+            *(f"before {name}: {dict(rows)}" for name, rows in data.before.items()),
+            *(f"change {name}: {dict(rows)}" for name, rows in data.delta.items()),
+            f"part: {failure.part}",
+            f"missing: {dict(failure.missing)}",
+            f"extra: {dict(failure.extra)}",
+            plan,
+            failure.delta_plan,
+            failure.delta_sql,
+        ]
+    )

@@ -1,0 +1,343 @@
+"""Random queries as SQL text, in words that Spark and DuckDB understand alike.
+
+All columns are integers or NULL from a tiny domain, so that duplicates, NULL keys, vanishing groups
+and empty inputs happen all the time. Every generated query names its outputs ``c0, c1, …``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+TABLES: dict[str, tuple[str, ...]] = {
+    "t": ("a", "b", "c"),
+    "s": ("a", "d"),
+    "u": ("e", "f", "g"),
+}
+DOMAIN: tuple[int | None, ...] = (0, 1, 2, 3, None)
+
+Row = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Tables before, and what changes: a multiset of rows each, a delta with weights."""
+
+    before: dict[str, Counter[Row]]
+    delta: dict[str, Counter[Row]]
+
+    def after(self) -> dict[str, Counter[Row]]:
+        """``before + delta``"""
+        result = {}
+        for name, rows in self.before.items():
+            total = Counter(rows)
+            total.update(self.delta.get(name, Counter()))
+            result[name] = +total
+        return result
+
+
+def random_data(random: Random, *, rows: int = 6) -> Data:
+    """Small tables; most of them change, by inserts, deletes and updates of one batch."""
+    before = {n: _rows(random, len(c), random.randint(0, rows)) for n, c in TABLES.items()}
+    delta: dict[str, Counter[Row]] = {}
+    for name, columns in TABLES.items():
+        if random.random() < 0.3:
+            continue
+        after = Counter(before[name])
+        for row in list(before[name].elements()):
+            if random.random() < 0.3:
+                after[row] -= 1
+                if random.random() < 0.5:
+                    changed = list(row)
+                    changed[random.randrange(len(row))] = random.choice(DOMAIN)
+                    after[tuple(changed)] += 1
+        after.update(_rows(random, len(columns), random.choice((0, 0, 1, 2, 3))))
+        after.subtract(before[name])
+        delta[name] = Counter({row: weight for row, weight in after.items() if weight})
+    return Data(before, delta)
+
+
+def _rows(random: Random, width: int, count: int) -> Counter[Row]:
+    rows: Counter[Row] = Counter()
+    for _ in range(count):
+        rows[tuple(random.choice(DOMAIN) for _ in range(width))] += random.choice((1, 1, 1, 2))
+    return rows
+
+
+@dataclass
+class QueryMaker:
+    """Makes one query; ``features`` counts which constructs went into it."""
+
+    random: Random
+    features: Counter[str] = field(default_factory=Counter)
+    _names: int = 0
+
+    def query(self, depth: int, width: int | None = None) -> str:
+        """A query with ``width`` columns."""
+        width = width or self.random.randint(1, 3)
+        kinds = ["select"] * 4 + ["grouped"] * 3 + ["distinct", "set", "window", "rollup"]
+        kinds += ["with", "top", "ranked", "total"]
+        kind = self.random.choice(kinds)
+        if depth <= 0:
+            kind = "select"
+        self.features[kind] += 1
+        maker = getattr(self, f"_{kind}")
+        return str(maker(depth, width))
+
+    def _alias(self) -> str:
+        self._names += 1
+        return f"q{self._names}"
+
+    def _select(self, depth: int, width: int) -> str:
+        source, columns = self._from(depth)
+        outputs = ", ".join(f"{self._scalar(columns, depth)} AS c{i}" for i in range(width))
+        return f"SELECT {outputs} FROM {source}{self._where(columns, depth)}"
+
+    def _distinct(self, depth: int, width: int) -> str:
+        return "SELECT DISTINCT" + self._select(depth, width).removeprefix("SELECT")
+
+    def _grouped(self, depth: int, width: int) -> str:
+        source, columns = self._from(depth)
+        keys = self.random.sample(columns, min(len(columns), self.random.randint(1, 2)))
+        texts = [*keys, *(self._aggregate(columns) for _ in range(3))]
+        chosen = self.random.sample(texts, width) if width <= len(texts) else texts
+        outputs = ", ".join(f"{text} AS c{i}" for i, text in enumerate(chosen))
+        having = ""
+        if self.random.random() < 0.3:
+            self.features["having"] += 1
+            having = f" HAVING {self._aggregate(columns)} {self._compare()} {self._bound(depth)}"
+        where = self._where(columns, depth)
+        return f"SELECT {outputs} FROM {source}{where} GROUP BY {', '.join(keys)}{having}"
+
+    def _total(self, depth: int, width: int) -> str:
+        source, columns = self._from(depth)
+        outputs = ", ".join(f"{self._aggregate(columns)} AS c{i}" for i in range(width))
+        return f"SELECT {outputs} FROM {source}{self._where(columns, depth)}"
+
+    def _rollup(self, depth: int, width: int) -> str:
+        source, columns = self._from(depth)
+        keys = self.random.sample(columns, min(2, len(columns)))
+        texts = [*keys, self._aggregate(columns), "count(*)"]
+        outputs = ", ".join(f"{texts[i % len(texts)]} AS c{i}" for i in range(width))
+        sets = self.random.choice(
+            (
+                f"ROLLUP ({', '.join(keys)})",
+                f"CUBE ({', '.join(keys)})",
+                f"GROUPING SETS (({', '.join(keys)}), ({keys[0]}), ())",
+            )
+        )
+        # Spark has no total over no rows; DuckDB has one.
+        return f"SELECT {outputs} FROM {source} GROUP BY {sets} HAVING count(*) > 0"
+
+    def _set(self, depth: int, width: int) -> str:
+        operator = self.random.choice(
+            ("UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
+        )
+        self.features[operator] += 1
+        left = self._operand(depth, width)
+        return f"{left} {operator} {self._operand(depth, width)}"
+
+    def _operand(self, depth: int, width: int) -> str:
+        outputs = ", ".join(f"c{i}" for i in range(width))
+        return f"SELECT {outputs} FROM ({self.query(depth - 1, width)}) AS {self._alias()}"
+
+    def _window(self, depth: int, width: int) -> str:
+        source, columns = self._from(depth)
+        outputs = [self._scalar(columns, 0) for _ in range(width - 1)]
+        outputs.append(self._over(columns))
+        named = ", ".join(f"{text} AS c{i}" for i, text in enumerate(outputs))
+        return f"SELECT {named} FROM {source}{self._where(columns, depth)}"
+
+    def _over(self, columns: list[str]) -> str:
+        partition = ", ".join(
+            self.random.sample(columns, min(len(columns), self.random.randint(1, 2)))
+        )
+        column = self.random.choice(columns)
+        order = f"ORDER BY {column} NULLS FIRST"
+        total = "ORDER BY " + ", ".join(f"{c} NULLS FIRST" for c in columns)
+        call = self.random.choice(
+            (
+                f"count(*) OVER (PARTITION BY {partition})",
+                f"sum({column}) OVER (PARTITION BY {partition})",
+                f"max({column}) OVER (PARTITION BY {partition} {order})",
+                f"rank() OVER (PARTITION BY {partition} {order})",
+                f"dense_rank() OVER (PARTITION BY {partition} {order} )",
+                f"row_number() OVER (PARTITION BY {partition} {total})",
+                f"lag({column}) OVER (PARTITION BY {partition} {total})",
+                f"sum({column}) OVER (PARTITION BY {partition} {total}"
+                " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+            )
+        )
+        return str(call)
+
+    def _ranked(self, depth: int, width: int) -> str:
+        """The first rows per group."""
+        inner, alias = self.query(depth - 1, width), self._alias()
+        columns = [f"{alias}.c{i}" for i in range(width)]
+        total = ", ".join(f"{c} DESC NULLS LAST" for c in columns)
+        outputs = ", ".join(f"{c} AS c{i}" for i, c in enumerate(columns))
+        return (
+            f"SELECT {outputs} FROM ({inner}) AS {alias} WHERE TRUE QUALIFY row_number() OVER"
+            f" (PARTITION BY {columns[0]} ORDER BY {total}) <= {self.random.randint(1, 2)}"
+        )
+
+    def _top(self, depth: int, width: int) -> str:
+        inner, alias = self.query(depth - 1, width), self._alias()
+        outputs = ", ".join(f"{alias}.c{i} AS c{i}" for i in range(width))
+        direction = self.random.choice(("ASC NULLS FIRST", "DESC NULLS LAST", "ASC NULLS LAST"))
+        order = ", ".join(f"c{i} {direction}" for i in range(width))
+        offset = self.random.choice(("", " OFFSET 1"))
+        cut = f"ORDER BY {order} LIMIT {self.random.randint(1, 3)}{offset}"
+        return f"SELECT {outputs} FROM ({inner}) AS {alias} {cut}"
+
+    def _with(self, depth: int, width: int) -> str:
+        """A common table expression that is used twice."""
+        name, left, right = self._alias(), self._alias(), self._alias()
+        inner = self.query(depth - 1, 2)
+        columns = [f"{side}.c{i}" for side in (left, right) for i in range(2)]
+        outputs = ", ".join(f"{self._scalar(columns, 0)} AS c{i}" for i in range(width))
+        on = f"{left}.c0 = {right}.c{self.random.randint(0, 1)}"
+        return f"WITH {name} AS ({inner}) SELECT {outputs} FROM {name} {left} JOIN {name} {right} ON {on}"
+
+    def _from(self, depth: int) -> tuple[str, list[str]]:
+        """A FROM clause and the columns it offers."""
+        text, columns = self._item(depth)
+        for _ in range(self.random.choice((0, 0, 1, 1, 2) if depth > 0 else (0, 0, 1))):
+            kind = self.random.choice(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+            if self.random.random() < 0.1:
+                kind = "CROSS JOIN"
+            self.features[kind] += 1
+            other, more = self._item(depth - 1)
+            on = "" if kind == "CROSS JOIN" else f" ON {self._on(columns, more)}"
+            text = f"{text} {kind} {other}{on}"
+            columns = columns + more
+        return text, columns
+
+    def _item(self, depth: int) -> tuple[str, list[str]]:
+        alias = self._alias()
+        if depth > 0 and self.random.random() < 0.5:
+            width = self.random.randint(1, 3)
+            return (
+                f"({self.query(depth - 1, width)}) AS {alias}",
+                [f"{alias}.c{i}" for i in range(width)],
+            )
+        name = self.random.choice(sorted(TABLES))
+        return f"{name} AS {alias}", [f"{alias}.{column}" for column in TABLES[name]]
+
+    def _on(self, left: list[str], right: list[str]) -> str:
+        a, b = self.random.choice(left), self.random.choice(right)
+        operator = self.random.choice(("=", "=", "=", "IS NOT DISTINCT FROM", "<", ">="))
+        self.features[f"on {operator}"] += 1
+        text = f"{a} {operator} {b}"
+        if self.random.random() < 0.25:
+            extra = f"{self.random.choice(left)} {self._compare()} {self.random.choice(right)}"
+            text = f"{text} {self.random.choice(('AND', 'AND', 'OR'))} {extra}"
+        if self.random.random() < 0.15:
+            text = f"{text} AND {self.random.choice(left)} > 0"
+        return text
+
+    def _where(self, columns: list[str], depth: int) -> str:
+        if self.random.random() < 0.4:
+            return ""
+        return f" WHERE {self._predicate(columns, depth)}"
+
+    def _predicate(self, columns: list[str], depth: int) -> str:
+        column = self.random.choice(columns)
+        roll = self.random.random()
+        if roll < 0.15:
+            left, right = self._predicate(columns, depth - 1), self._predicate(columns, depth - 1)
+            return f"({left} {self.random.choice(('AND', 'OR'))} {right})"
+        if roll < 0.55 and depth > 0:
+            return self._subquery_test(columns, depth)
+        return str(
+            self.random.choice(
+                (
+                    f"{column} {self._compare()} {self.random.randint(0, 3)}",
+                    f"{column} {self._compare()} {self.random.choice(columns)}",
+                    f"{column} IS NULL",
+                    f"{column} IS NOT NULL",
+                    f"{column} IN (1, 2)",
+                    f"NOT ({column} = {self.random.choice(columns)})",
+                    f"COALESCE({column}, 0) < 2",
+                )
+            )
+        )
+
+    def _subquery_test(self, columns: list[str], depth: int) -> str:
+        column = self.random.choice(columns)
+        kind = self.random.choice(("exists", "not exists", "in", "not in", "scalar", "plain"))
+        self.features[kind] += 1
+        inner, alias = self._item(depth - 1)[0], None
+        inner_name = inner.rsplit(" AS ", 1)[1]
+        first = "c0" if inner.startswith("(") else TABLES[inner.split(" ", 1)[0]][0]
+        alias = f"{inner_name}.{first}"
+        correlated = f"{alias} {self.random.choice(('=', '=', '<'))} {self.random.choice(columns)}"
+        match kind:
+            case "exists" | "not exists":
+                return f"{kind.upper()} (SELECT 1 FROM {inner} WHERE {correlated})"
+            case "in" | "not in":
+                where = f" WHERE {correlated}" if self.random.random() < 0.3 else ""
+                return f"{column} {kind.upper()} (SELECT {alias} FROM {inner}{where})"
+            case "scalar":
+                # Only equalities: other correlated aggregates are not legal Spark.
+                equal = f"{alias} = {self.random.choice(columns)}"
+                call = self.random.choice(("max", "min", "sum", "count"))
+                return f"{column} {self._compare()} (SELECT {call}({alias}) FROM {inner} WHERE {equal})"
+            case _:
+                call = self.random.choice(("max", "min", "sum", "count"))
+                return f"{column} {self._compare()} (SELECT {call}({alias}) FROM {inner})"
+
+    def _bound(self, depth: int) -> str:
+        if depth > 0 and self.random.random() < 0.4:
+            self.features["having subquery"] += 1
+            name = self.random.choice(sorted(TABLES))
+            return f"(SELECT count(*) FROM {name})"
+        return str(self.random.randint(0, 3))
+
+    def _compare(self) -> str:
+        return self.random.choice(("=", "<", ">", "<=", ">=", "<>"))
+
+    def _aggregate(self, columns: list[str]) -> str:
+        column = self.random.choice(columns)
+        call = self.random.choice(
+            (
+                "count(*)",
+                f"count({column})",
+                f"sum({column})",
+                f"sum({column})",
+                f"min({column})",
+                f"max({column})",
+                f"floor(avg({column}) * 60)",
+                f"count(DISTINCT {column})",
+                f"sum(DISTINCT {column})",
+                f"count(*) FILTER (WHERE {column} > 1)",
+                f"sum({column}) FILTER (WHERE {self.random.choice(columns)} > 0)",
+                f"sum(CASE WHEN {column} = 1 THEN 1 ELSE 0 END)",
+                f"CASE bool_and({column} > 0) WHEN TRUE THEN 1 WHEN FALSE THEN 0 END",
+                f"CASE bool_or({column} > 2) WHEN TRUE THEN 1 WHEN FALSE THEN 0 END",
+            )
+        )
+        return str(call)
+
+    def _scalar(self, columns: list[str], depth: int) -> str:
+        column = self.random.choice(columns)
+        if depth > 1 and self.random.random() < 0.1:
+            self.features["scalar in select"] += 1
+            name = self.random.choice(sorted(TABLES))
+            inner, first = self._alias(), TABLES[name][0]
+            equal = f"{inner}.{first} = {column}"
+            return f"(SELECT max({inner}.{first}) FROM {name} AS {inner} WHERE {equal})"
+        return str(
+            self.random.choice(
+                (
+                    column,
+                    column,
+                    column,
+                    f"{column} + 1",
+                    f"COALESCE({column}, 7)",
+                    f"CASE WHEN {column} > 1 THEN {column} ELSE 0 END",
+                    "5",
+                )
+            )
+        )
