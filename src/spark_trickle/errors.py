@@ -123,3 +123,7 @@ class CommitConflictError(TransientError):
 
 class InternalError(TrickleError):
     """A bug in spark-trickle; carries the explain text where there is one."""
+
+
+class InvariantError(InternalError):
+    """A refresh met a state that cannot be: the stream table needs to be reinitialised."""

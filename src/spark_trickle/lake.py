@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_trickle.errors import CommitConflictError, UserError
+from spark_trickle.maintain.methods import StreamTableMethods
 from spark_trickle.settings import Settings
 from spark_trickle.spark.engine import Engine
 from spark_trickle.spark.session import SessionHolder
@@ -71,16 +72,23 @@ def connect(
     return Lake(catalog, Engine(catalog, SessionHolder(spark, chosen), chosen), chosen)
 
 
-class Lake:
+class Lake(StreamTableMethods):
     """One catalog and one data folder. Made by ``connect``."""
 
     def __init__(self, catalog: Catalog, engine: Engine, settings: Settings) -> None:
         self._catalog = catalog
         self._engine = engine
         self._settings = settings
+        self._attach(engine)
 
     def sql(self, text: str, *, dialect: str = "spark") -> Any:
-        """Run one statement: a query answers a DataFrame, DML the rows affected, DDL None."""
+        """Run one statement: a query answers a DataFrame, DML the rows affected, DDL None.
+
+        Statements about stream tables answer a RefreshReport where they refresh one.
+        """
+        about_streams, answer = self._stream_sql(text, dialect)
+        if about_streams:
+            return answer
         text = to_spark(text, dialect)
         statement = ast.parse_statement(text)
         match statement:

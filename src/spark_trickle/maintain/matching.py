@@ -6,11 +6,14 @@ NaN equals NaN, -0.0 equals 0.0, NULL equals NULL; nested values compare by thei
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from spark_trickle.storage.records import WEIGHT
 
 RowKey = tuple[Any, ...]
 _NAN = ("NaN",)
@@ -47,3 +50,22 @@ def _key(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(_key(item) for item in value)
     return value
+
+
+def subtract(rows: pa.Table, others: pa.Table) -> pa.Table:
+    """``rows`` (with weights) minus ``others`` (each of weight 1), net."""
+    names = [name for name in rows.column_names if name != WEIGHT]
+    weights: Counter[RowKey] = Counter()
+    places: dict[RowKey, int] = {}
+    for place, (key, weight) in enumerate(
+        zip(row_keys(rows, names), rows.column(WEIGHT).to_pylist(), strict=True)
+    ):
+        weights[key] += weight
+        places.setdefault(key, place)
+    for place, key in enumerate(row_keys(others, names), start=rows.num_rows):
+        weights[key] -= 1
+        places.setdefault(key, place)
+    left = [(places[key], weight) for key, weight in weights.items() if weight]
+    both = pa.concat_tables([rows.select(names), others.select(names)])
+    chosen = both.take(pa.array([place for place, _ in left], pa.int64()))
+    return chosen.append_column(WEIGHT, pa.array([weight for _, weight in left], pa.int64()))

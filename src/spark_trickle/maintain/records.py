@@ -41,6 +41,8 @@ class Segment:
     """The part of the compiled query whose rows it holds."""
     uuid: str
     name: str
+    whole: bool = False
+    """The reserve of a TopK: whether it holds all rows of its input."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,14 @@ def forget(connection: Connection, uuid: str) -> None:
     """Remove the record; the history stays."""
     connection.execute("DELETE FROM trickle_stream_table WHERE uuid = ?", (uuid,))
     connection.execute("DELETE FROM trickle_source WHERE stream_uuid = ?", (uuid,))
+
+
+def succeed(connection: Connection, uuid: str, other: str) -> None:
+    """Let one stream table take the place of another, whose history it goes on with."""
+    forget(connection, uuid)
+    connection.execute(
+        "UPDATE trickle_refresh SET stream_uuid = ? WHERE stream_uuid = ?", (other, uuid)
+    )
 
 
 def add_history(connection: Connection, uuid: str, report: RefreshReport) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, assert_never
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from spark_trickle.sql.statement_cursor import Span
 from spark_trickle.sql.statement_names import quoted
 from spark_trickle.storage.catalog import Catalog
 from spark_trickle.storage.records import ChangePlan, NewColumn, ScanPlan, Table, TableName
+from spark_trickle.storage.transaction import Transaction
 from spark_trickle.storage.types import arrow_schema, make_column, parse_spark
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 Listing = ast.ShowTables | ast.ShowSchemas | ast.Describe
 Change = ast.Insert | ast.Update | ast.Delete | ast.Merge | ast.Truncate
+Guard = Callable[[Transaction, Change | ddl.Ddl | TableName], None]
 
 
 class Engine:
@@ -38,6 +41,10 @@ class Engine:
         self.catalog = catalog
         self.holder = holder
         self.settings = settings
+        self.relations: dict[str, Callable[[], pa.Table]] = {}
+        """Relations of the schema ``trickle``, made when a query asks for them."""
+        self.guard: Guard | None = None
+        """Asked before a statement changes anything; raises to refuse."""
         self._frames: Frames | None = None
 
     @property
@@ -79,6 +86,8 @@ class Engine:
     ) -> int | None:
         """Do the statement inside the transaction; the rows affected, None for DDL."""
         tx = source.tx
+        if self.guard is not None:
+            self.guard(tx, statement)
         savepoint = tx.savepoint()
         try:
             match statement:
@@ -100,6 +109,8 @@ class Engine:
     def append(self, source: TransactionSource, name: TableName, data: Any) -> int:
         """Rows from outside, by column name."""
         tx = source.tx
+        if self.guard is not None:
+            self.guard(tx, name)
         table = tx.table(name)
         arrow = rows.to_arrow(table, data)
         if arrow is not None:
@@ -117,7 +128,7 @@ class Engine:
     def _runner(self, sql: str, source: Source, ctes: Span | None = None) -> QueryRunner:
         from spark_trickle.spark.queries import QueryRunner
 
-        return QueryRunner(self.holder.spark, self.frames, source, sql, ctes)
+        return QueryRunner(self.holder.spark, self.frames, source, sql, ctes, self.relations)
 
     def _writer(self, source: TransactionSource) -> Writer:
         from spark_trickle.spark.write import Writer

@@ -134,6 +134,14 @@ class Frames:
             self._views[key] = name
         return self._views[key]
 
+    def local_view(self, rows: pa.Table) -> str:
+        """A temporary view of Arrow rows."""
+        name = f"__trickle_{uuid4().hex}"
+        frame = self._spark.createDataFrame(rows)
+        frame.createTempView(name)
+        self._frames[name], self._views[name] = frame, name
+        return name
+
     def _frame(self, key: str, plan: ScanPlan, located: bool) -> DataFrame:
         check_present(plan.files)
         self.files_opened += len(plan.files)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.errors import BindError, NotFoundError, Position
@@ -60,6 +61,7 @@ class QueryRunner:
     source: Source
     sql: str
     ctes: Span | None = None
+    relations: Mapping[str, Callable[[], pa.Table]] = field(default_factory=dict)
     prefixes: dict[tuple[str, ...], str] = field(default_factory=dict)
     replaced: tuple[Splice, ...] = ()
     """Further stretches of the text that Spark gets in other words."""
@@ -118,6 +120,8 @@ class QueryRunner:
         if len(reference.name.parts) > 2:
             return None
         name = table_name(reference.name)
+        if name.schema.lower() == "trickle" and name.name.lower() in self.relations:
+            return self.frames.local_view(self.relations[name.name.lower()]())
         try:
             if travels:
                 version = self._version(reference)

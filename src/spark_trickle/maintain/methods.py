@@ -1,0 +1,171 @@
+"""The part of ``Lake`` that is about stream tables; every method is one call of the service."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from spark_trickle.errors import UserError
+from spark_trickle.maintain.define import Definition
+from spark_trickle.maintain.monitor import StreamTableInfo, history_relation, tables_relation
+from spark_trickle.maintain.records import RefreshReport
+from spark_trickle.maintain.service import Difference, StreamTables
+from spark_trickle.spark.ddl import Ddl
+from spark_trickle.spark.engine import Change, Engine
+from spark_trickle.sql import stream_statements as ast
+from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
+from spark_trickle.storage.transaction import Transaction
+
+
+class StreamTableMethods:
+    """Mixed into ``Lake``."""
+
+    _engine: Engine
+    _opened_streams: StreamTables | None = None
+
+    def _attach(self, engine: Engine) -> None:
+        """Have statements looked at, and offer the relations of the schema ``trickle``."""
+        engine.guard = self._guard
+        engine.relations["stream_tables"] = lambda: tables_relation(self.stream_tables())
+        engine.relations["refresh_history"] = lambda: history_relation(self.refresh_history())
+
+    @property
+    def _streams(self) -> StreamTables:
+        if self._opened_streams is None:
+            self._opened_streams = StreamTables(self._engine)
+        return self._opened_streams
+
+    def _guard(self, tx: Transaction, statement: Change | Ddl | TableName) -> None:
+        """Refuse what would break a stream table."""
+        guard = self._streams.guard(tx)
+        if isinstance(statement, TableName):
+            guard.writes(statement)
+        else:
+            guard.check(statement)
+
+    def create_stream_table(
+        self,
+        name: str,
+        query: str,
+        schedule: str | None = None,
+        refresh_mode: str = "AUTO",
+        initialize: bool = True,
+        *,
+        dialect: str = "spark",
+        or_replace: bool = False,
+        if_not_exists: bool = False,
+    ) -> RefreshReport | None:
+        """Make a table that is kept equal to its query; the report of its first fill, if any."""
+        wanted = Definition(TableName.of(name), query, dialect, schedule, refresh_mode, initialize)
+        return self._streams.create(wanted, or_replace=or_replace, if_not_exists=if_not_exists)
+
+    def refresh_stream_table(self, name: str, *, full: bool = False) -> RefreshReport:
+        """Bring a stream table up to the newest version of its sources."""
+        return self._streams.refresh(name, full=full)
+
+    def refresh_all(self) -> list[RefreshReport]:
+        """Refresh all stream tables, in the order of their dependencies, at one version."""
+        return self._streams.refresh_all()
+
+    def alter_stream_table(
+        self,
+        name: str,
+        *,
+        query: str | None = None,
+        schedule: str | None = None,
+        refresh_mode: str | None = None,
+        status: str | None = None,
+    ) -> None:
+        """Change what is given; a new query rebuilds the contents in one commit."""
+        self._streams.alter(
+            name, query=query, schedule=schedule, refresh_mode=refresh_mode, status=status
+        )
+
+    def drop_stream_table(
+        self, name: str, cascade: bool = False, *, if_exists: bool = False
+    ) -> None:
+        """Drop a stream table; with ``cascade`` also those that read it."""
+        self._streams.drop(name, cascade=cascade, if_exists=if_exists)
+
+    def repair_stream_table(self, name: str) -> RefreshReport:
+        """Build a stream table anew, after an error that took it out of service."""
+        return self._streams.repair(name)
+
+    def verify(self, name: str) -> Difference:
+        """The exact difference between a stream table and its query at the frontier."""
+        return self._streams.verify(name)
+
+    def explain(
+        self, name_or_query: str, stage: str | None = None, *, dialect: str = "spark"
+    ) -> str:
+        """Verdict, plan and delta SQL of a stream table or of a bare SELECT; starts no Spark."""
+        return self._streams.explain(name_or_query, stage, dialect)
+
+    def stream_tables(self) -> list[StreamTableInfo]:
+        """All stream tables with their modes, frontiers and sources; starts no Spark."""
+        return self._streams.described()
+
+    def refresh_history(self, name: str | None = None) -> list[RefreshReport]:
+        """The refreshes of one stream table, or of all, newest first; starts no Spark."""
+        return self._streams.history(name)
+
+    def _stream_sql(self, text: str, dialect: str) -> tuple[bool, Any]:
+        """Run a statement about stream tables: whether it was one, and its answer."""
+        statement = ast.parse_stream_statement(text)
+        if statement is None:
+            return False, None
+        return True, self._stream_statement(statement, dialect)
+
+    def _stream_statement(self, statement: ast.StreamStatement, dialect: str) -> Any:
+        match statement:
+            case ast.CreateStreamTable(explain=True):
+                return self.explain(statement.query, dialect=dialect)
+            case ast.CreateStreamTable():
+                return self._streams.create(
+                    Definition(
+                        _name(statement.name),
+                        statement.query,
+                        dialect,
+                        statement.schedule,
+                        statement.refresh_mode,
+                        statement.initialize,
+                    ),
+                    or_replace=statement.or_replace,
+                    if_not_exists=statement.if_not_exists,
+                )
+            case ast.RefreshStreamTable():
+                return self._streams.refresh(_name(statement.name), full=statement.full)
+            case ast.DropStreamTable():
+                return self._streams.drop(
+                    _name(statement.name),
+                    cascade=statement.cascade,
+                    if_exists=statement.if_exists,
+                )
+            case ast.AlterStreamTable():
+                return self._alter(statement, dialect)
+            case ast.ShowStreamTables():
+                return self._engine.local(tables_relation(self.stream_tables()))
+            case ast.ExplainStreamTable():
+                return self._streams.explain_table(self._streams.get(_name(statement.name)))
+            case _:
+                assert_never(statement)
+
+    def _alter(self, statement: ast.AlterStreamTable, dialect: str) -> None:
+        if statement.rename_to is not None:
+            self._streams.rename(_name(statement.name), _name(statement.rename_to))
+            return
+        self._streams.alter(
+            _name(statement.name),
+            query=statement.query,
+            schedule=statement.schedule,
+            refresh_mode=statement.refresh_mode,
+            status=statement.status,
+            dialect=dialect if statement.query is not None else None,
+        )
+
+
+def _name(parts: tuple[str, ...]) -> TableName:
+    if len(parts) > 2:
+        raise UserError(
+            f"the name {'.'.join(parts)} has too many parts", hint="schema.name at most"
+        )
+    return TableName(parts[0] if len(parts) == 2 else DEFAULT_SCHEMA, parts[-1])

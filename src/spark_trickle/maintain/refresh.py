@@ -1,0 +1,414 @@
+"""One refresh: pin versions, choose a mode, compute, and commit contents, state, frontier and history.
+
+Invariant: after the commit, contents = result of the query at the versions in the frontier. The
+report says what was really done. Whatever fails leaves contents and frontier as they were.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from spark_trickle.compile import CompiledQuery
+from spark_trickle.delta.segment import RESULT
+from spark_trickle.delta.support import FullOnly
+from spark_trickle.errors import (
+    CommitConflictError,
+    InvariantError,
+    NotFoundError,
+    SourceChangedError,
+    TrickleError,
+    UnsupportedQueryError,
+    UserError,
+)
+from spark_trickle.ir.types import Version
+from spark_trickle.lower.query import TableNames
+from spark_trickle.maintain import records
+from spark_trickle.maintain.apply import Applied, Stored, apply_delta
+from spark_trickle.maintain.compiling import Compiler
+from spark_trickle.maintain.compute import FEW, Computation, Pinned
+from spark_trickle.maintain.layout import stored_parts
+from spark_trickle.maintain.records import RefreshReport, StreamTable
+from spark_trickle.maintain.reserve import RESERVE_PART, reserve_of
+from spark_trickle.maintain.strategy import Choice, choose
+from spark_trickle.spark.engine import Engine
+from spark_trickle.spark.run import Run
+from spark_trickle.sql.dialects import TrickleSpark
+from spark_trickle.sql.statement_dialect import to_spark
+from spark_trickle.sql.statements import Query, parse_statement
+from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.records import ScanPlan, Table, TableName
+from spark_trickle.storage.transaction import Connection, Transaction
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.session import DataFrame
+
+ATTEMPTS = 5
+
+
+class Phases:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.started_at = time.time()
+        self._begun = self._last = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def end(self, phase: str) -> None:
+        now = time.perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
+        self._last = now
+
+    @property
+    def total(self) -> float:
+        return time.perf_counter() - self._begun
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What a computation leads to, once it is committed."""
+
+    stream: StreamTable
+    report: RefreshReport
+    changed: bool
+    """Whether any row of any part changes."""
+
+
+@dataclass
+class Refresher:
+    """Refreshes stream tables of one lake."""
+
+    engine: Engine
+    compiler: Compiler = field(default_factory=Compiler)
+
+    def refresh(
+        self,
+        stream: StreamTable,
+        *,
+        asked: str | None = None,
+        after: Mapping[str, int] | None = None,
+    ) -> RefreshReport:
+        """Bring one stream table up to the versions ``after`` of its sources (default: newest)."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._attempt(stream, asked or stream.refresh_mode, after or {})
+            except CommitConflictError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                stream = self.reload(stream)
+            except TrickleError as error:
+                self._note_failure(stream, asked or stream.refresh_mode, error)
+                raise
+        raise AssertionError("unreachable")
+
+    def reload(self, stream: StreamTable) -> StreamTable:
+        with self.engine.catalog.reading() as connection:
+            return next(t for t in records.load(connection) if t.uuid == stream.uuid)
+
+    def _attempt(self, stream: StreamTable, asked: str, after: Mapping[str, int]) -> RefreshReport:
+        phases = Phases()
+        tx = self.engine.catalog.begin()
+        try:
+            pinned = self._pin(stream, asked, tx.base, after)
+            report = replace(_report(stream, asked, pinned, phases), version=tx.base)
+            phases.end("pin")
+            if stream.populated and asked != "FULL" and not any(map(_may_differ, pinned.values())):
+                tx.rollback()
+                report = replace(
+                    report, effective_mode="NO_DATA", reason="NO_CHANGES: no source changed"
+                )
+                return self._settle(stream, _moved(stream, pinned), report, phases)
+            return self._compute(stream, asked, tx, pinned, report, phases)
+        except BaseException:
+            tx.rollback()
+            raise
+
+    def _pin(
+        self, stream: StreamTable, asked: str, base: int, after: Mapping[str, int]
+    ) -> dict[str, Pinned]:
+        """Every source at the version of the frontier and at the one to move to."""
+        catalog = self.engine.catalog
+        pinned = {}
+        for source in stream.sources:
+            target = max(after.get(source.name, base), source.version)
+            table = catalog.table(source.name, target)
+            changes = None
+            if table.uuid != source.uuid:
+                raise SourceChangedError(
+                    f"{source.name} is not the table that stream table {stream.name} was made over",
+                    hint=f"run repair_stream_table({stream.name!r})",
+                )
+            try:
+                changes = catalog.changes(table, source.version, target)
+            except SourceChangedError as error:
+                if asked == "DIFFERENTIAL" and stream.populated:
+                    raise SourceChangedError(
+                        f"stream table {stream.name} cannot be refreshed by deltas: {error.message}",
+                        hint=f"run repair_stream_table({stream.name!r})",
+                    ) from None
+            pinned[source.name] = Pinned(table, source.version, target, changes)
+        return pinned
+
+    def _compute(
+        self,
+        stream: StreamTable,
+        asked: str,
+        tx: Transaction,
+        pinned: Mapping[str, Pinned],
+        report: RefreshReport,
+        phases: Phases,
+    ) -> RefreshReport:
+        tables = [source.table for source in pinned.values()]
+        compiled = self.compiler.compile(stream.query, stream.dialect, tables)
+        phases.end("compile")
+        choice = self._choose(stream, asked, compiled, pinned, report)
+        run = Run(self.engine, tx)
+        try:
+            filled = self.fill(stream, compiled, choice, tx, run, pinned, phases, report)
+            if filled.changed or not stream.populated:
+                return self._commit(stream, filled.stream, tx, filled.report, phases)
+            tx.rollback()
+            return self._settle(stream, filled.stream, filled.report, phases)
+        finally:
+            run.close()
+
+    def fill(
+        self,
+        stream: StreamTable,
+        compiled: CompiledQuery,
+        choice: Choice,
+        tx: Transaction,
+        run: Run,
+        pinned: Mapping[str, Pinned],
+        phases: Phases,
+        report: RefreshReport | None = None,
+    ) -> Filled:
+        """Compute and stage in the way that was chosen."""
+        report = report or _report(stream, stream.refresh_mode, pinned, phases)
+        stored = stored_parts(tx, stream, compiled)
+        whole = any(segment.whole for segment in stream.segments)
+        if isinstance(compiled.verdict, FullOnly):
+            applied = {RESULT: self._rerun(stream, tx, run, pinned, stored[RESULT])}
+        else:
+            work = Computation(
+                self.engine.catalog, tx, run, compiled, pinned, stored, reserve_of(compiled), whole
+            )
+            work.full() if choice.mode == "FULL" else work.differential()
+            applied, whole = work.applied, work.whole
+        phases.end("compute")
+        result = applied.get(RESULT, Applied())
+        report = replace(
+            report,
+            effective_mode=choice.mode,
+            reason=choice.reason,
+            rows_inserted=result.inserted,
+            rows_deleted=result.deleted,
+            rows_read=run.rows_read,
+            bytes_read=run.bytes_read,
+            spark_queries=run.spark_queries,
+            source_rows=self._source_rows(pinned),
+        )
+        changed = any(part != Applied() for part in applied.values())
+        return Filled(_moved(stream, pinned, whole=whole), report, changed)
+
+    def names_after(
+        self,
+        run: Run,
+        tx: Transaction,
+        tables: Mapping[str, Table],
+        pinned: Mapping[str, Pinned],
+    ) -> TableNames:
+        """Views of the sources and of the parts made so far."""
+
+        def name(source: str, _: Version) -> exp.Table:
+            if source in tables:
+                view = run.scan(tx.scan(tables[source]))
+            else:
+                view = run.scan(
+                    self.engine.catalog.scan(pinned[source].table, pinned[source].after)
+                )
+            return exp.Table(this=exp.Identifier(this=view, quoted=True))
+
+        return name
+
+    def _source_rows(self, pinned: Mapping[str, Pinned]) -> int:
+        scans = (self.engine.catalog.scan(p.table, p.after) for p in pinned.values())
+        return sum(plan.rows for plan in scans)
+
+    def _choose(
+        self,
+        stream: StreamTable,
+        asked: str,
+        compiled: CompiledQuery,
+        pinned: Mapping[str, Pinned],
+        report: RefreshReport,
+    ) -> Choice:
+        judged = compiled.verdict
+        if not stream.populated:
+            return Choice("FULL", "INITIALIZE", "the stream table has no contents yet")
+        if asked == "FULL":
+            return Choice("FULL", "ASKED", "FULL was asked for")
+        if isinstance(judged, FullOnly):
+            if asked == "DIFFERENTIAL":
+                raise UnsupportedQueryError(
+                    judged.message, code=judged.code, position=judged.position, hint=judged.hint
+                )
+            return Choice("FULL", judged.code, judged.message)
+        if any(source.changes is None for source in pinned.values()):
+            return Choice("FULL", "HISTORY_EXPIRED", "the changes of a source are gone")
+        mode = "TOPK" if compiled.topk is not None else "DIFFERENTIAL"
+        if asked == "DIFFERENTIAL":
+            return Choice(mode, "ASKED", "DIFFERENTIAL was asked for")
+        with self.engine.catalog.reading() as connection:
+            history = records.history(connection, stream.uuid, most=50)
+        choice = choose(history, sum(report.delta_rows.values()), self._source_rows(pinned))
+        return replace(choice, mode=mode) if choice.mode == "DIFFERENTIAL" else choice
+
+    def _rerun(
+        self,
+        stream: StreamTable,
+        tx: Transaction,
+        run: Run,
+        pinned: Mapping[str, Pinned],
+        stored: Stored,
+    ) -> Applied:
+        """A query that has no plan: its own text again, and the difference to what is stored."""
+        frame = self.text_frame(stream.query, stream.dialect, pinned)
+        spilled = run.spill_difference(frame, tx.scan(stored.table))
+        return apply_delta(run, tx, stored, run.small(spilled, FEW))
+
+    def text_frame(self, query: str, dialect: str, pinned: Mapping[str, Pinned]) -> DataFrame:
+        """The rows of a query by its own text, at the pinned versions."""
+        text = to_spark(query, dialect)
+        statement = parse_statement(text)
+        if not isinstance(statement, Query):
+            raise UserError("a stream table is defined by a query", hint="write AS SELECT …")
+        return self.engine.query(text, statement, PinnedSource(self.engine.catalog, pinned))
+
+    def verified_frame(self, stream: StreamTable, pinned: Mapping[str, Pinned]) -> DataFrame:
+        """The defining query by its own text; a TopK's ORDER BY goes on with the other columns."""
+        tables = [source.table for source in pinned.values()]
+        compiled = self.compiler.compile(stream.query, stream.dialect, tables)
+        if compiled.topk is None:
+            return self.text_frame(stream.query, stream.dialect, pinned)
+        tree = compiled.parsed.tree.copy()
+        for name in compiled.bound.names:
+            tree = tree.order_by(exp.column(name, quoted=True), append=True, copy=False)
+        return self.text_frame(tree.sql(TrickleSpark), "spark", pinned)
+
+    def _commit(
+        self,
+        stream: StreamTable,
+        moved: StreamTable,
+        tx: Transaction,
+        report: RefreshReport,
+        phases: Phases,
+    ) -> RefreshReport:
+        final = report
+
+        def record(connection: Connection, version: int) -> None:
+            nonlocal final
+            phases.end("stage")
+            final = replace(
+                report, version=version, seconds=phases.total, phases=dict(phases.seconds)
+            )
+            _save(connection, stream, moved, final)
+
+        tx.record(record)
+        tx.commit(f"refresh {stream.name}")
+        return final
+
+    def _settle(
+        self, stream: StreamTable, moved: StreamTable, report: RefreshReport, phases: Phases
+    ) -> RefreshReport:
+        """Move the frontier where no row changed: no new version of the lake."""
+        with self.engine.catalog.writing() as connection:
+            final = replace(report, seconds=phases.total, phases=dict(phases.seconds))
+            _save(connection, stream, moved, final)
+        return final
+
+    def _note_failure(self, stream: StreamTable, asked: str, error: TrickleError) -> None:
+        """Remember the error; a breach of an invariant takes the table out of service."""
+        broken = isinstance(error, InvariantError)
+        with self.engine.catalog.writing() as connection:
+            known = [t for t in records.load(connection) if t.uuid == stream.uuid]
+            if not known:
+                return
+            changed = replace(known[0], last_error=error.message)
+            if broken:
+                changed = replace(changed, status=records.ERROR, populated=False)
+            records.save(connection, changed)
+            report = RefreshReport(
+                stream.name,
+                "ERROR",
+                f"{type(error).__name__}: {error.message}",
+                asked,
+                error=str(error),
+            )
+            records.add_history(connection, stream.uuid, report)
+
+
+class PinnedSource:
+    """The pinned sources as a state of the lake that a query can read."""
+
+    def __init__(self, catalog: Catalog, pinned: Mapping[str, Pinned]) -> None:
+        self.catalog = catalog
+        self._pinned = {source.table.full_name.key: source for source in pinned.values()}
+
+    def table(self, name: TableName) -> Table:
+        source = self._pinned.get(name.key)
+        if source is None:
+            raise NotFoundError(f"there is no table {name}")
+        return source.table
+
+    def scan(self, table: Table) -> ScanPlan:
+        return self.catalog.scan(table, self._pinned[table.full_name.key].after)
+
+
+def _moved(
+    stream: StreamTable, pinned: Mapping[str, Pinned], *, whole: bool | None = None
+) -> StreamTable:
+    """The record after a refresh that brought the sources to their pinned versions."""
+    sources = tuple(replace(s, version=pinned[s.name].after) for s in stream.sources)
+    segments = stream.segments
+    if whole is not None:
+        segments = tuple(
+            replace(s, whole=whole) if s.part == RESERVE_PART else s for s in stream.segments
+        )
+    return replace(stream, sources=sources, segments=segments, populated=True, last_error=None)
+
+
+def _save(
+    connection: Connection, stream: StreamTable, moved: StreamTable, report: RefreshReport
+) -> None:
+    """Write frontier and history, unless somebody else moved the stream table since it was read."""
+    known = [t for t in records.load(connection) if t.uuid == stream.uuid]
+    if not known or replace(known[0], last_error=stream.last_error) != stream:
+        raise CommitConflictError(
+            f"stream table {stream.name} was refreshed or changed by somebody else meanwhile",
+            hint="refresh it again",
+        )
+    records.save(connection, moved)
+    records.add_history(connection, stream.uuid, report)
+
+
+def _report(
+    stream: StreamTable, asked: str, pinned: Mapping[str, Pinned], phases: Phases
+) -> RefreshReport:
+    return RefreshReport(
+        stream.name,
+        "NO_DATA",
+        "",
+        asked,
+        sources={name: (p.before, p.after) for name, p in pinned.items()},
+        delta_rows={name: p.changed_rows for name, p in pinned.items() if p.changed_rows},
+        started_at=phases.started_at,
+    )
+
+
+def _may_differ(source: Pinned) -> bool:
+    return source.changes is None or not source.changes.empty

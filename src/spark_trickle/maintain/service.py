@@ -1,0 +1,319 @@
+"""Stream tables as users handle them: create, alter, drop, refresh, explain, verify, repair, list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from spark_trickle.compile import CompiledQuery
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    DependencyError,
+    NotFoundError,
+    TrickleError,
+    UserError,
+)
+from spark_trickle.maintain import graph, records, schedules
+from spark_trickle.maintain.compiling import tables_read
+from spark_trickle.maintain.compute import Pinned
+from spark_trickle.maintain.define import MODES, Definer, Definition
+from spark_trickle.maintain.guard import Guard
+from spark_trickle.maintain.monitor import StreamTableInfo, describe
+from spark_trickle.maintain.records import RefreshReport, StreamTable
+from spark_trickle.maintain.refresh import Refresher
+from spark_trickle.maintain.strategy import Choice
+from spark_trickle.spark.engine import Engine
+from spark_trickle.spark.run import Run
+from spark_trickle.storage.records import TableName
+from spark_trickle.storage.transaction import Transaction
+
+NEW_QUERY = Choice("FULL", "NEW_QUERY", "the query changed")
+REPAIR = Choice("FULL", "REPAIR", "a repair was asked for")
+SIBLINGS = 4
+"""Stream tables that do not read each other are refreshed in this many threads."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What ``verify`` found: rows by which the contents differ from the query at the frontier."""
+
+    name: str
+    rows: pa.Table
+    """``__weight`` > 0: missing in the contents; < 0: should not be there. At most 1,000 rows."""
+
+    def __bool__(self) -> bool:
+        return bool(self.rows.num_rows)
+
+
+class StreamTables:
+    """The stream tables of one lake."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._catalog = engine.catalog
+        self._engine = engine
+        self._refresher = Refresher(engine)
+        self._definer = Definer(self._refresher)
+        with self._catalog.writing() as connection:
+            records.create_tables(connection)
+
+    def guard(self, tx: Transaction) -> Guard:
+        """Looks after the stream tables while a statement runs in the transaction."""
+        return Guard(self.all(), tx, lambda stream: self._compiled(stream.query, stream.dialect))
+
+    def all(self) -> list[StreamTable]:
+        with self._catalog.reading() as connection:
+            return records.load(connection)
+
+    def find(self, name: str | TableName) -> StreamTable | None:
+        key = TableName.of(name).key
+        return next((t for t in self.all() if TableName.of(t.name).key == key), None)
+
+    def get(self, name: str | TableName) -> StreamTable:
+        found = self.find(name)
+        if found is None:
+            known = ", ".join(table.name for table in self.all()) or "none yet"
+            raise NotFoundError(f"there is no stream table {name}", hint=f"there are: {known}")
+        return found
+
+    def create(
+        self, wanted: Definition, *, or_replace: bool = False, if_not_exists: bool = False
+    ) -> RefreshReport | None:
+        """Make a stream table; with ``or_replace`` change the one that is there as needed."""
+        wanted = replace(
+            wanted,
+            schedule=schedules.checked(wanted.schedule),
+            refresh_mode=_mode(wanted.refresh_mode),
+        )
+        there = self.find(wanted.name)
+        if there is not None and or_replace:
+            return self._replace(there, wanted)
+        if there is not None and if_not_exists:
+            return None
+        if there is not None:
+            raise AlreadyExistsError(
+                f"there is already a stream table {wanted.name}",
+                hint="use CREATE OR REPLACE STREAM TABLE, or IF NOT EXISTS",
+            )
+        return self._definer.create(wanted, self.all())
+
+    def alter(
+        self,
+        name: str | TableName,
+        *,
+        query: str | None = None,
+        schedule: str | None = None,
+        refresh_mode: str | None = None,
+        status: str | None = None,
+        dialect: str | None = None,
+    ) -> None:
+        """Change what is given; a new query rebuilds the contents in the same commit."""
+        stream = self.get(name)
+        if status is not None and status not in (records.ACTIVE, records.SUSPENDED):
+            raise UserError(f"{status!r} is not a status", hint="one of ACTIVE, SUSPENDED")
+        changed = replace(
+            stream,
+            schedule=schedules.checked(schedule) if schedule is not None else stream.schedule,
+            refresh_mode=_mode(refresh_mode) if refresh_mode is not None else stream.refresh_mode,
+            status=status or stream.status,
+            generation=stream.generation + 1,
+        )
+        if query is not None:
+            wanted = _definition(changed, query=query, dialect=dialect)
+            self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
+            return
+        if changed.refresh_mode != stream.refresh_mode:
+            self._definer.check(_definition(changed), self._compiled(stream.query, stream.dialect))
+        with self._catalog.writing() as connection:
+            records.save(connection, changed)
+
+    def rename(self, name: str | TableName, to: TableName) -> None:
+        self._definer.rename(self.get(name), to, self.all())
+
+    def drop(
+        self, name: str | TableName, *, cascade: bool = False, if_exists: bool = False
+    ) -> None:
+        """Remove a stream table, with ``cascade`` also those that read it."""
+        stream = self.find(name)
+        if stream is None and if_exists:
+            return
+        stream = stream or self.get(name)
+        others = graph.all_dependents(self.all(), stream.uuid)
+        if others and not cascade:
+            names = ", ".join(table.name for table in others)
+            raise DependencyError(
+                f"{stream.name} cannot be dropped: {names} depend on it",
+                hint="drop those first, or add CASCADE to drop them too",
+            )
+        tx = self._catalog.begin()
+        try:
+            for table in (*reversed(others), stream):
+                self._definer.drop(tx, table)
+            tx.commit(f"drop stream table {stream.name}")
+        except BaseException:
+            tx.rollback()
+            raise
+
+    def refresh(self, name: str | TableName, *, full: bool = False) -> RefreshReport:
+        stream = self.get(name)
+        if stream.status == records.SUSPENDED:
+            raise UserError(
+                f"stream table {stream.name} is suspended",
+                hint=f"ALTER STREAM TABLE {stream.name} RESUME",
+            )
+        return self._refresher.refresh(stream, asked="FULL" if full else None)
+
+    def refresh_all(self) -> list[RefreshReport]:
+        """All active stream tables, at one version of the base tables, siblings in parallel."""
+        target = self._catalog.version()
+        reports: dict[str, RefreshReport] = {}
+        for level in graph.levels(self.all()):
+            with ThreadPoolExecutor(SIBLINGS) as pool:
+                done = pool.map(lambda stream: self._one_of_all(stream, target, reports), level)
+                found = {stream.uuid: report for stream, report in zip(level, done, strict=True)}
+            reports.update(found)
+        return list(reports.values())
+
+    def _one_of_all(
+        self, stream: StreamTable, target: int, reports: Mapping[str, RefreshReport]
+    ) -> RefreshReport:
+        failed = [
+            reports[source.uuid]
+            for source in stream.sources
+            if source.uuid in reports
+            and reports[source.uuid].effective_mode in ("ERROR", "SKIPPED")
+        ]
+        if failed:
+            return self._skip(stream, f"UPSTREAM_FAILED: {failed[0].name} was not refreshed")
+        if stream.status == records.SUSPENDED:
+            return self._skip(stream, "SUSPENDED: the stream table is suspended")
+        after = {
+            source.name: reports[source.uuid].version if source.uuid in reports else target
+            for source in stream.sources
+        }
+        try:
+            return self._refresher.refresh(stream, after=after)
+        except TrickleError as error:
+            reason = f"{type(error).__name__}: {error.message}"
+            return RefreshReport(
+                stream.name, "ERROR", reason, stream.refresh_mode, error=str(error)
+            )
+
+    def _skip(self, stream: StreamTable, reason: str) -> RefreshReport:
+        report = RefreshReport(stream.name, "SKIPPED", reason, stream.refresh_mode)
+        with self._catalog.writing() as connection:
+            records.add_history(connection, stream.uuid, report)
+        return report
+
+    def repair(self, name: str) -> RefreshReport:
+        """Build contents and private state anew, at the newest version of the sources."""
+        stream = self.get(name)
+        fresh = replace(
+            stream, status=records.ACTIVE, populated=False, generation=stream.generation + 1
+        )
+        return self._definer.redefine(fresh, _definition(fresh), self.all(), REPAIR)
+
+    def verify(self, name: str) -> Difference:
+        """Run the defining query at the frontier and compare, row by row."""
+        stream = self.get(name)
+        tx = self._catalog.begin()
+        run = Run(self._engine, tx)
+        try:
+            pinned = {
+                source.name: Pinned(
+                    self._catalog.table(source.name, source.version),
+                    source.version,
+                    source.version,
+                    None,
+                )
+                for source in stream.sources
+            }
+            frame = self._refresher.verified_frame(stream, pinned)
+            spilled = run.spill_difference(frame, tx.scan(TableName.of(stream.name)))
+            return Difference(stream.name, run.head(spilled, 1_000))
+        finally:
+            run.close()
+            tx.rollback()
+
+    def explain(self, name_or_query: str, stage: str | None, dialect: str) -> str:
+        """Every stage, or one, of a stream table or of a bare query; starts no Spark."""
+        stream = self.find(name_or_query) if _is_name(name_or_query) else None
+        if stream is not None:
+            return self.explain_table(stream, stage)
+        return _explained(self._compiled(name_or_query, dialect), stage)
+
+    def explain_table(self, stream: StreamTable, stage: str | None = None) -> str:
+        return _explained(self._compiled(stream.query, stream.dialect), stage)
+
+    def described(self) -> list[StreamTableInfo]:
+        """All stream tables, for people."""
+        known = self.all()
+        found = []
+        for stream in known:
+            with self._catalog.reading() as connection:
+                newest = records.history(connection, stream.uuid, most=1)
+            compiled = self._compiled(stream.query, stream.dialect)
+            report = newest[0] if newest else None
+            found.append(describe(self._catalog, stream, known, compiled, report))
+        return found
+
+    def _compiled(self, query: str, dialect: str) -> CompiledQuery:
+        tables = tables_read(self._catalog, query, dialect, self._catalog.version())
+        return self._refresher.compiler.compile(query, dialect, tables.values())
+
+    def history(self, name: str | None = None) -> list[RefreshReport]:
+        uuid = self.get(name).uuid if name is not None else None
+        with self._catalog.reading() as connection:
+            return records.history(connection, uuid)
+
+    def oldest_needed(self) -> int | None:
+        """The oldest version that a stream table still has to read changes from."""
+        versions = [s.version for table in self.all() for s in table.sources if table.populated]
+        return min(versions, default=None)
+
+    def _replace(self, there: StreamTable, wanted: Definition) -> RefreshReport | None:
+        same = (wanted.query.strip(), wanted.dialect) == (there.query.strip(), there.dialect)
+        if not same:
+            changed = replace(
+                there,
+                schedule=wanted.schedule,
+                refresh_mode=wanted.refresh_mode,
+                generation=there.generation + 1,
+            )
+            return self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
+        if (wanted.schedule, wanted.refresh_mode) != (there.schedule, there.refresh_mode):
+            self.alter(there.name, schedule=wanted.schedule, refresh_mode=wanted.refresh_mode)
+        return None
+
+
+def _mode(mode: str) -> str:
+    if mode.upper() not in MODES:
+        raise UserError(f"there is no refresh mode {mode!r}", hint=f"one of {', '.join(MODES)}")
+    return mode.upper()
+
+
+def _definition(
+    stream: StreamTable, *, query: str | None = None, dialect: str | None = None
+) -> Definition:
+    return Definition(
+        TableName.of(stream.name),
+        query or stream.query,
+        dialect or stream.dialect,
+        stream.schedule,
+        stream.refresh_mode,
+    )
+
+
+def _explained(compiled: CompiledQuery, stage: str | None) -> str:
+    if stage is not None:
+        return compiled.explain(stage)
+    shown = ("normalized", "verdict", "strategy", "delta", "sql")
+    wanted = shown if compiled.parts else ("normalized", "verdict")
+    notes = [f"warning: {notice.message}\n" for notice in compiled.warnings]
+    return "\n".join([*notes, *(f"== {s} ==\n{compiled.explain(s)}" for s in wanted)])
+
+
+def _is_name(text: str) -> bool:
+    return not any(space in text.strip() for space in (" ", "\n", "\t")) or "`" in text

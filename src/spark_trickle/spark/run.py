@@ -1,0 +1,246 @@
+"""One refresh's dealings with Spark: temporary views, queries that are counted, deltas small or large.
+
+A small result travels as Arrow; a large one stays in Parquet files that only Spark opens. Nothing
+here decides what to compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+from pyspark.sql import types as t
+
+from spark_trickle.spark.engine import Engine
+from spark_trickle.spark.failures import spark_errors
+from spark_trickle.spark.feed import change_frame
+from spark_trickle.spark.frames import KEY, ROW, local_frame, quote
+from spark_trickle.spark.modify import Places
+from spark_trickle.spark.types import spark_schema, type_text
+from spark_trickle.spark.write import Writer
+from spark_trickle.storage import disk
+from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
+from spark_trickle.storage.transaction import Transaction
+
+_NEEDED = "__trickle_needed"
+_WANTED = "__trickle_wanted"
+_NUMBER = "__trickle_number"
+
+
+@dataclass(frozen=True)
+class Spill:
+    """A large result in files: its rows are never brought into this process."""
+
+    folder: str
+    schema: t.StructType
+    rows: int
+
+
+Rows: TypeAlias = pa.Table | Spill
+"""Rows with ``__weight``: few in memory, or many in files."""
+
+
+class Run:
+    """Views and queries of one refresh inside one transaction."""
+
+    def __init__(self, engine: Engine, tx: Transaction) -> None:
+        self._engine = engine
+        self._spark = engine.holder.spark
+        self._tx = tx
+        self._views: list[str] = []
+        self._folders: list[str] = []
+        self.spark_queries = 0
+        self.rows_read = 0
+        self.bytes_read = 0
+
+    def scan(self, plan: ScanPlan, keep: Sequence[dict[str, pa.Array]] = ()) -> str:
+        """A view of a table's rows; of those only that may meet one entry of ``keep``, if any."""
+        self._count(plan)
+        if not keep:
+            return self._engine.frames.view(plan)
+        frame = self._engine.frames.scan(plan)
+        tests = [_all([_among(name, values) for name, values in entry.items()]) for entry in keep]
+        return self._view(frame.where(_any(tests)))
+
+    def changes(self, plan: ChangePlan) -> str:
+        """A view of a table's changes with their weights."""
+        self.rows_read += plan.inserted_rows + plan.deleted_rows
+        self.bytes_read += plan.bytes
+        return self._view(change_frame(self._spark, plan))
+
+    def rows(self, table: Table, rows: Rows) -> str:
+        """A view of rows of a table with their weights."""
+        if isinstance(rows, Spill):
+            return self._view(self._spilled(rows))
+        names = [column.name for column in table.columns if column.name in rows.column_names]
+        columns = tuple(column for column in table.columns if column.name in names)
+        part = Table(table.id, table.schema, table.name, columns)
+        return self._view(local_frame(self._spark, part, rows.select([*names, WEIGHT]), [WEIGHT]))
+
+    def analyze(self, sql: str) -> list[tuple[str, str]]:
+        """The names and types of a query's columns; runs nothing."""
+        with spark_errors():
+            return self.shape(self._spark.sql(sql))
+
+    def shape(self, frame: DataFrame) -> list[tuple[str, str]]:
+        """The names and types of a frame's columns."""
+        with spark_errors():
+            return [(f.name, type_text(f.dataType)) for f in frame.schema]
+
+    def fetch(self, sql: str, most: int) -> Rows:
+        """The rows of a query: as Arrow if they are at most ``most``, else in files."""
+        with spark_errors():
+            frame = self._spark.sql(sql)
+            self.spark_queries += 1
+            found = frame.limit(most + 1).toArrow()
+        return found if found.num_rows <= most else self.spill(sql)
+
+    def spill(self, sql: str) -> Spill:
+        """The rows of a query in files, written by executors."""
+        with spark_errors():
+            return self._spill(self._spark.sql(sql))
+
+    def _spill(self, frame: DataFrame) -> Spill:
+        folder = f"{self._engine.catalog.data_path}spill_{uuid4().hex}"
+        self._tx.discard(folder)
+        self._folders.append(folder)
+        counted = Observation()
+        self.spark_queries += 1
+        frame.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(folder)
+        return Spill(folder, frame.schema, int(counted.get["rows"]))
+
+    def spill_difference(self, frame: DataFrame, stored: ScanPlan) -> Spill:
+        """What ``frame`` has more (+) or less (-) than the stored rows, column by column in order."""
+        self._count(stored)
+        with spark_errors():
+            rows = frame.to(spark_schema(stored.table.columns, ids=False))
+            there = self._engine.frames.scan(stored)
+            both = rows.withColumn(WEIGHT, F.lit(1).cast("bigint")).unionAll(
+                there.withColumn(WEIGHT, F.lit(-1).cast("bigint"))
+            )
+            names = [F.col(quote(column.name)) for column in stored.table.columns]
+            summed = both.groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT))
+            return self._spill(summed.where(F.col(WEIGHT) != 0))
+
+    def small(self, spill: Spill, most: int) -> Rows:
+        """The same rows as Arrow if they turned out to be few."""
+        if spill.rows > most:
+            return spill
+        with spark_errors():
+            self.spark_queries += 1
+            return self._spilled(spill).toArrow()
+
+    def head(self, spill: Spill, most: int) -> pa.Table:
+        """The first rows of a large result, in no order."""
+        with spark_errors():
+            self.spark_queries += 1
+            return self._spilled(spill).limit(most).toArrow()
+
+    def insert_spilled(self, table: Table, spill: Spill) -> int:
+        """Insert the rows with positive weight, as often as it says."""
+        names = [F.col(quote(column.name)) for column in table.columns]
+        with spark_errors():
+            gained = self._spilled(spill).where(F.col(WEIGHT) > 0)
+            copies = F.explode(F.sequence(F.lit(1), F.col(WEIGHT))).alias(_NUMBER)
+            frame = gained.select(*names, copies).select(*names)
+            frame = frame.to(spark_schema(table.columns, ids=False))
+            self.spark_queries += 1
+            files = Writer(self._tx, self._engine.settings).write_files(table, frame)
+        return self._tx.insert_files(table, files)
+
+    def locate(self, plan: ScanPlan, by: Sequence[str], lost: Rows) -> tuple[pa.Table, int]:
+        """Places (KEY, ROW) of stored rows equal to the lost ones in the columns ``by``, and how
+        many there should be: each lost row names as many places as its weight says."""
+        self._count(plan)
+        with spark_errors():
+            wanted, needed = self._wanted(plan.table, by, lost)
+            stored = self._engine.frames.scan(plan, located=True)
+            stored = stored.select(*(F.col(quote(n)) for n in by), KEY, ROW)
+            match = _all([stored[quote(n)].eqNullSafe(wanted[quote(f"{_WANTED}_{n}")]) for n in by])
+            found = stored.join(wanted, match).select(
+                *(F.col(quote(n)) for n in by), KEY, ROW, _NEEDED
+            )
+            keys = ", ".join(quote(name) for name in by)
+            order = F.expr(f"row_number() OVER (PARTITION BY {keys} ORDER BY {KEY}, {ROW})")
+            chosen = found.withColumn(_NUMBER, order).where(F.col(_NUMBER) <= F.col(_NEEDED))
+            self.spark_queries += 1
+            return chosen.select(KEY, ROW).toArrow(), needed
+
+    def delete(self, plan: ScanPlan, places: pa.Table) -> int:
+        return Places(self._tx, plan).delete(places)
+
+    def note_read(self, rows: int, bytes: int) -> None:
+        """Rows that were read without Spark."""
+        self.rows_read += rows
+        self.bytes_read += bytes
+
+    def close(self) -> None:
+        """Drop the views and remove the files of large results."""
+        for view in self._views:
+            self._spark.catalog.dropTempView(view)
+        self._views.clear()
+        for folder in self._folders:
+            disk.remove(folder)
+        self._folders.clear()
+
+    def _wanted(self, table: Table, by: Sequence[str], lost: Rows) -> tuple[DataFrame, int]:
+        if isinstance(lost, Spill):
+            frame = self._spilled(lost).where(F.col(WEIGHT) < 0)
+            self.spark_queries += 1
+            needed = -int(frame.agg(F.sum(WEIGHT)).collect()[0][0] or 0)
+        else:
+            needed = -sum(lost.column(WEIGHT).to_pylist())
+            columns = tuple(c for c in table.columns if c.name in by)
+            part = Table(table.id, table.schema, table.name, columns)
+            names = [column.name for column in columns]
+            frame = local_frame(self._spark, part, lost.select([*names, WEIGHT]), [WEIGHT])
+        renamed = [F.col(quote(name)).alias(f"{_WANTED}_{name}") for name in by]
+        wanted = frame.select(*renamed, (-F.col(WEIGHT)).alias(_NEEDED))
+        return (wanted if isinstance(lost, Spill) else F.broadcast(wanted)), needed
+
+    def _spilled(self, spill: Spill) -> DataFrame:
+        return self._spark.read.schema(spill.schema).parquet(spill.folder)
+
+    def _view(self, frame: DataFrame) -> str:
+        name = f"__trickle_{uuid4().hex}"
+        frame.createTempView(name)
+        self._views.append(name)
+        return name
+
+    def _count(self, plan: ScanPlan) -> None:
+        self.rows_read += plan.rows
+        self.bytes_read += plan.bytes
+
+
+_LISTED = 2_000
+"""Up to this many values are listed for Parquet to skip by; more become a range."""
+
+
+def _among(name: str, values: pa.Array) -> Expression:
+    """Whether a column's value is one of these, or lies between their ends."""
+    column = F.col(quote(name))
+    known = values.drop_null().to_pylist()
+    if not known:
+        return column.isNull()
+    test = column.isin(known) if len(known) <= _LISTED else column.between(min(known), max(known))
+    return test | column.isNull() if values.null_count else test
+
+
+def _all(tests: list[Expression]) -> Expression:
+    whole = tests[0]
+    for test in tests[1:]:
+        whole = whole & test
+    return whole
+
+
+def _any(tests: list[Expression]) -> Expression:
+    whole = tests[0]
+    for test in tests[1:]:
+        whole = whole | test
+    return whole
