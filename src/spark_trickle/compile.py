@@ -8,7 +8,7 @@ value of each. ``CompiledQuery.delta`` finishes the job once it is known which s
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlglot import exp
@@ -25,6 +25,7 @@ from spark_trickle.ir.nodes import Node, Project, TopK
 from spark_trickle.ir.types import Notice, Source, Version
 from spark_trickle.ir.walk import scans
 from spark_trickle.lower.query import TableNames, lower, lower_delta
+from spark_trickle.normalize.merge import merge
 from spark_trickle.normalize.pipeline import normalize
 from spark_trickle.sql.bind import Bound, bind
 from spark_trickle.sql.dialects import TrickleSpark
@@ -47,7 +48,9 @@ def compile_query(
     judged = verdict(normalized, bound.blockers)
     parts: tuple[Part, ...] = ()
     if normalized is not None and not isinstance(judged, FullOnly):
-        parts = cut(normalized, sources, bound.names)
+        parts = tuple(
+            replace(part, plan=merge(part.plan)) for part in cut(normalized, sources, bound.names)
+        )
     return CompiledQuery(sql, parsed, bound, normalized, judged, parts)
 
 

@@ -55,7 +55,7 @@ def read(path: Path) -> Iterator[Case]:
         head, _, expected = part.partition(_EXPECTED)
         query = []
         for line in head.splitlines():
-            found = re.match(r"(tables|pass|dialect|view): (.*)", line)
+            found = re.match(r"(tables|pass|dialect|view|changed|inserts): (.*)", line)
             if found:
                 settings = {**settings, found[1]: found[2]}
             else:

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from spark_trickle.delta.needs import Need
 from spark_trickle.delta.segment import RESULT, Part, Strategy
-from spark_trickle.ir.explain import explain
+from spark_trickle.ir.explain import explain, headline
 from spark_trickle.ir.nodes import Node
+from spark_trickle.ir.shared import Shared
+from spark_trickle.ir.walk import children
 
 MEANING = {
     Strategy.ALGEBRA: "delta by the laws of its operators",
@@ -42,7 +44,32 @@ def describe_strategy(parts: Iterable[Part]) -> str:
 def describe_delta(part: Part, plan: Node, needed: Iterable[Need]) -> str:
     """The delta of a part and what it reads."""
     reads = "".join(f"  reads {_need(need)}\n" for need in needed)
-    return f"delta of {title(part)}\n{reads}{_indented(explain(plan))}"
+    return f"delta of {title(part)}\n{reads}{_indented(_once(plan))}"
+
+
+def _once(plan: Node) -> str:
+    """The plan as text, with every shared sub-plan written once."""
+    shared = Shared(plan)
+    names: dict[int, str] = {}
+    written: list[str] = []
+
+    def lines(node: Node, depth: int) -> list[str]:
+        indent = "  " * depth
+        if shared.is_shared(node):
+            number = shared.number(node)
+            if number not in names:
+                text = body(node, 1)
+                names[number] = f"shared_{len(names) + 1}"
+                written.extend([f"{names[number]}:", *text])
+            return [indent + names[number]]
+        return body(node, depth)
+
+    def body(node: Node, depth: int) -> list[str]:
+        below = [line for child in children(node) for line in lines(child, depth + 1)]
+        return ["  " * depth + headline(node), *below]
+
+    top = lines(plan, 0)
+    return "\n".join([*written, *top]) + "\n"
 
 
 def _need(need: Need) -> str:

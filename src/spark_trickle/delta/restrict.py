@@ -12,6 +12,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from spark_trickle.delta.equalities import Classes, across, equal_pairs
+from spark_trickle.delta.narrow import key_sources
 from spark_trickle.ir.nodes import (
     Aggregate,
     AntiJoin,
@@ -57,9 +58,17 @@ class KeySet:
 
 
 def key_set(rows: Node, keys: Schema, ids: Ids) -> KeySet:
-    """The keys that occur in ``rows``, whatever their weights."""
-    outputs = tuple((ids.copy(key), ref(key)) for key in keys)
-    return KeySet(Distinct(Project(rows, outputs)), ids)
+    """The keys that occur in ``rows``, whatever their weights; perhaps some more."""
+    sources = key_sources(rows, tuple(key.id for key in keys))
+    parts = []
+    for plan, own in sources:
+        offered = {column.id: column for column in plan.columns}
+        columns = [offered[id] for id in own]
+        parts.append(Project(plan, tuple((ids.copy(column), ref(column)) for column in columns)))
+    if len(parts) == 1:
+        return KeySet(Distinct(parts[0]), ids)
+    names = tuple(ids.column(key.name, key.type) for key in keys)
+    return KeySet(Distinct(UnionAll(tuple(parts), names)), ids)
 
 
 def restrict(node: Node, keys: KeySet, on: tuple[int, ...]) -> Node:

@@ -12,6 +12,7 @@ It is not cut when
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -175,14 +176,16 @@ def _repeatable(node: Keyed) -> bool:
 
 
 def _stored_names(columns: Schema) -> tuple[Column, ...]:
-    """Columns under names that differ even without regard to case."""
+    """Columns under plain names that differ even without regard to case."""
     taken: set[str] = set()
     named = []
     for column in columns:
-        name, number = column.name, 1
+        plain = re.sub(r"\W+", "_", column.name).strip("_") if column.name[:2] != "__" else ""
+        plain = plain or column.name
+        name, number = plain, 1
         while name.lower() in taken:
             number += 1
-            name = f"{column.name}_{number}"
+            name = f"{plain}_{number}"
         taken.add(name.lower())
         named.append(replace(column, name=name))
     return tuple(named)

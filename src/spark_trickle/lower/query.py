@@ -34,11 +34,11 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.scalars import column_ids
+from spark_trickle.ir.shared import Shared
 from spark_trickle.ir.types import WEIGHT, Version
 from spark_trickle.lower import block as blocks
 from spark_trickle.lower import joins, relations
 from spark_trickle.lower.block import Block, aliased, big, field, identifier
-from spark_trickle.lower.shared import Shared
 from spark_trickle.lower.weights import consolidated, weighted_call
 
 TableNames = Callable[[str, Version], exp.Table]

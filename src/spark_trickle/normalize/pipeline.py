@@ -14,6 +14,7 @@ from spark_trickle.normalize.outer_to_inner import outer_to_inner
 from spark_trickle.normalize.prune_columns import prune_columns
 from spark_trickle.normalize.push_filters import push_filters
 from spark_trickle.normalize.simplify import simplify
+from spark_trickle.normalize.split_distinct import split_distinct
 
 Pass = Callable[[Node], Node]
 
@@ -31,6 +32,7 @@ PASSES: tuple[Pass, ...] = (
     merge,
     flatten_joins,
     prune_columns,
+    split_distinct,
     merge,
     prune_columns,
 )
