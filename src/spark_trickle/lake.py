@@ -19,7 +19,7 @@ from spark_trickle.spark.session import SessionHolder
 from spark_trickle.spark.sources import SnapshotSource, Source, TransactionSource
 from spark_trickle.sql import statements as ast
 from spark_trickle.sql.statement_dialect import to_spark
-from spark_trickle.storage import maintenance
+from spark_trickle.storage import maintenance, preimages
 from spark_trickle.storage.catalog import Catalog
 from spark_trickle.storage.records import ChangePlan, Table, TableName
 from spark_trickle.storage.transaction import Record, Transaction
@@ -157,7 +157,10 @@ class Lake(StreamTableMethods):
 
     def expire(self, *, keep_from: int | None = None, older_than: float | None = None) -> int:
         """Forget old versions; the oldest one left."""
-        return maintenance.expire(self._catalog, keep_from=keep_from, older_than=older_than)
+        oldest = maintenance.expire(self._catalog, keep_from=keep_from, older_than=older_than)
+        with self._catalog.writing() as connection:
+            preimages.forget(connection, oldest)
+        return oldest
 
     def remove_orphans(self, *, grace_seconds: float = 24 * 3600.0) -> int:
         """Remove files that no version needs; how many."""

@@ -35,7 +35,7 @@ class Tour:
         output.console.print(Panel(text, border_style="cyan", expand=False))
 
     def sql(self, text: str) -> None:
-        output.console.print(Syntax(text, "sql", background_color="default"))
+        output.console.print(Syntax(text, "sql", background_color="default", word_wrap=True))
         started = time.perf_counter()
         result: Any = self.lake.sql(text)
         output.answer(result, 20)

@@ -79,7 +79,7 @@ class Engine:
         return listing.answer(statement, source)
 
     def local(self, rows: pa.Table) -> DataFrame:
-        return self.holder.spark.createDataFrame(rows)
+        return self.holder.spark.createDataFrame(rows.combine_chunks())
 
     def change(
         self, sql: str, statement: Change | ddl.Ddl, source: TransactionSource
@@ -176,7 +176,7 @@ class Engine:
         runner.prefixes[table.full_name.key] = quoted(target.alias)
         match statement:
             case ast.Delete():
-                return modify.delete(runner, tx, target, statement)
+                return modify.delete(runner, tx, target, statement, self._writer(source))
             case ast.Update():
                 return modify.update(runner, tx, target, statement, self._writer(source))
             case ast.Merge():

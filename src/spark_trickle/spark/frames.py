@@ -17,6 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -87,21 +88,20 @@ class FileKeys:
         return F.shiftleft(code, _POSITION_BITS) + F.col("_metadata.row_index")
 
     def encode(self, file: DataFile, positions: pa.Array) -> pa.Array:
-        import pyarrow.compute as pc
-
         return pc.add(positions, pa.scalar(self.code(file) << _POSITION_BITS, pa.int64()))
 
-    def decode(self, keys: pa.Array) -> dict[int, pa.Array]:
-        """Positions by file id."""
-        import pyarrow.compute as pc
-
+    def decode(self, keys: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """File ids and positions."""
         codes = pc.shift_right(keys, pa.scalar(_POSITION_BITS, pa.int64()))
         positions = pc.bit_wise_and(keys, pa.scalar((1 << _POSITION_BITS) - 1, pa.int64()))
-        by_code = {self.code(f): f.id for f in self._files}
-        return {
-            by_code[code.as_py()]: positions.filter(pc.equal(codes, code))
-            for code in pc.unique(codes)
-        }
+        known = pa.array([self.code(f) for f in self._files], pa.int64())
+        ids = pa.array([f.id for f in self._files], pa.int64())
+        return ids.take(pc.index_in(codes, value_set=known)), positions
+
+    def by_file(self, keys: pa.Array) -> dict[int, pa.Array]:
+        """Positions by file id."""
+        files, positions = self.decode(keys)
+        return {file.as_py(): positions.filter(pc.equal(files, file)) for file in pc.unique(files)}
 
 
 def _uri(path: str) -> str:
@@ -137,7 +137,7 @@ class Frames:
     def local_view(self, rows: pa.Table) -> str:
         """A temporary view of Arrow rows."""
         name = f"__trickle_{uuid4().hex}"
-        frame = self._spark.createDataFrame(rows)
+        frame = self._spark.createDataFrame(rows.combine_chunks())
         frame.createTempView(name)
         self._frames[name], self._views[name] = frame, name
         return name
@@ -290,7 +290,8 @@ def local_frame(
     schema = spark_schema(table.columns, ids=False)
     for name in extra:
         schema.add(name, t.LongType())
-    return spark.createDataFrame(rows, schema)
+    # Spark stops reading at an empty batch, so chunks (some may be empty) must become one.
+    return spark.createDataFrame(rows.combine_chunks(), schema)
 
 
 def _fingerprint(plan: ScanPlan, located: bool) -> str:

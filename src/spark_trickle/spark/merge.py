@@ -28,6 +28,7 @@ from spark_trickle.spark.modify import (
     assigned_column,
     assignment_map,
     held,
+    old_name,
 )
 from spark_trickle.spark.queries import QueryRunner
 from spark_trickle.spark.types import spark_type
@@ -143,6 +144,9 @@ class MergeRunner:
     def _text(self, values: list[dict[str, _Value]]) -> TextBuilder:
         builder = self.runner.begin().own(f"SELECT {self.target.column(KEY)}, ")
         builder.own(self.target.column(ROW))
+        if self._reads_old:
+            for i, column in enumerate(self.target.table.columns):
+                builder.own(f", {self.target.column(column.name)} AS `{old_name(i)}`")
         for k in range(len(self.statement.clauses)):
             self._guard(builder.own(", "), k).own(f" AS `__g{k}`")
             for i, column in enumerate(self.target.table.columns):
@@ -153,6 +157,17 @@ class MergeRunner:
         builder.own(f" FROM {self.target.view} AS {quoted(self.target.alias)} {self._join()} ")
         self._source(builder).own(" ON (")
         return self.runner.user(builder, self.statement.condition).own(")")
+
+    @property
+    def _reads_old(self) -> bool:
+        """Whether the rows as they were are at hand: some UPDATE keeps columns of the target."""
+        actions = (clause.action for clause in self.statement.clauses)
+        return any(isinstance(a, MergeUpdate) and a.assignments is not None for a in actions)
+
+    @property
+    def _old(self) -> list[str]:
+        count = len(self.target.table.columns)
+        return [old_name(i) for i in range(count)] if self._reads_old else []
 
     def _guard(self, builder: TextBuilder, k: int) -> TextBuilder:
         """True where clause k is the one that acts, so that its values are computed only there."""
@@ -212,7 +227,7 @@ class MergeRunner:
                     fits = stored(F.col(name), types[name], column)
                     value = F.when(F.col(_CLAUSE) == k, fits).otherwise(value)
             columns.append(value.alias(column.name))
-        return marked.select(KEY, ROW, _CLAUSE, *columns)
+        return marked.select(KEY, ROW, _CLAUSE, *self._old, *columns)
 
     def _apply(self, acted: DataFrame) -> int:
         rows = self.writer.fetch(acted)
@@ -221,12 +236,13 @@ class MergeRunner:
             self._delete(rows)
             for kind, keep in ((MergeUpdate, True), (MergeInsert, False)):
                 wanted = pa.array(self._numbers(kind), pa.int32())
-                part = rows.filter(pc.is_in(clauses, value_set=wanted)).drop([KEY, _CLAUSE])
+                part = rows.filter(pc.is_in(clauses, value_set=wanted))
+                part = part.drop([KEY, _CLAUSE, *self._old])
                 if part.num_rows:
                     staged = Staged(rows=part if keep else part.drop([ROW]))
                     self.writer.insert(self.target.table, staged)
             return self._count(rows)
-        with held(acted) as same_rows:
+        with held(acted.drop(*self._old)) as same_rows:
             with spark_errors():
                 located = same_rows.select(KEY, ROW, _CLAUSE).toArrow()
             self._delete(located)
@@ -249,7 +265,8 @@ class MergeRunner:
         return located.filter(pc.is_in(located.column(_CLAUSE), value_set=wanted))
 
     def _delete(self, rows: pa.Table) -> None:
-        located = rows.select([KEY, ROW]).filter(pc.is_valid(rows.column(ROW)))
+        old = [name for name in self._old if name in rows.column_names]
+        located = rows.select([KEY, ROW, *old]).filter(pc.is_valid(rows.column(ROW)))
         if not affected_once(located):
             if not self._only_deletes():
                 raise BindError(

@@ -21,7 +21,8 @@ from spark_trickle.sql.statement_conditions import condition_list
 from spark_trickle.sql.statement_cursor import Name, Span
 from spark_trickle.sql.statement_names import TextBuilder, quoted
 from spark_trickle.sql.statements import Assignment, Delete, Update
-from spark_trickle.storage.records import Column, ScanPlan, Table
+from spark_trickle.storage.preimages import FILE, POSITION, remember
+from spark_trickle.storage.records import ROW_ID, Column, ScanPlan, Table
 from spark_trickle.storage.transaction import Transaction
 
 
@@ -33,6 +34,8 @@ class Target:
     plan: ScanPlan
     view: str
     alias: str
+    selective: bool = False
+    """The statement's own condition says by column values which rows it means."""
 
     def column(self, name: str) -> str:
         return f"{quoted(self.alias)}.{quoted(name)}"
@@ -40,8 +43,13 @@ class Target:
 
 def open_target(frames: Frames, plan: ScanPlan, alias: str, condition: str | None) -> Target:
     names = frozenset({alias.lower()})
-    plan = pruned(plan, condition_list(condition, names) if condition else ())
-    return Target(plan.table, plan, frames.view(plan, located=True), alias)
+    conditions = condition_list(condition, names) if condition else ()
+    plan = pruned(plan, conditions)
+    view = frames.view(plan, located=True)
+    return Target(plan.table, plan, view, alias, selective=bool(conditions))
+
+
+OLD = "__old"
 
 
 class Places:
@@ -53,12 +61,35 @@ class Places:
         self._keys = FileKeys(plan.files)
 
     def delete(self, located: pa.Table) -> int:
-        """``located`` has KEY and ROW; every row once."""
+        """``located`` has KEY and ROW; every row once.
+
+        Columns that start with OLD are the rows as they were: the change feed is spared reading them.
+        """
         keys = located.column(KEY).combine_chunks()
         rows = located.column(ROW).combine_chunks()
         inlined = pc.is_null(keys)
-        positions = self._keys.decode(keys.filter(pc.invert(inlined)))
-        return self._tx.delete_rows(self._plan.table, positions, rows.filter(inlined))
+        in_files = located.filter(pc.invert(inlined))
+        keys = keys.filter(pc.invert(inlined))
+        self._remember(in_files, keys)
+        return self._tx.delete_rows(
+            self._plan.table, self._keys.by_file(keys), rows.filter(inlined)
+        )
+
+    def _remember(self, located: pa.Table, keys: pa.Array) -> None:
+        columns = self._plan.table.columns
+        names = [old_name(i) for i in range(len(columns))]
+        if not located.num_rows or not set(names) <= set(located.column_names):
+            return
+        files, positions = self._keys.decode(keys)
+        kept = {FILE: files, POSITION: positions, ROW_ID: located.column(ROW)}
+        for column, name in zip(columns, names, strict=True):
+            kept[column.name] = located.column(name)
+        remember(self._tx, self._plan.table, pa.table(kept))
+
+
+def old_name(index: int) -> str:
+    """The hidden column with the value that the table's column had before."""
+    return f"{OLD}{index}"
 
 
 def affected_once(located: pa.Table) -> bool:
@@ -113,26 +144,30 @@ def add_value(runner: QueryRunner, builder: TextBuilder, column: Column, value: 
 
 
 def _selection(runner: QueryRunner, target: Target, values: dict[str, Span]) -> TextBuilder:
+    """SELECT of places, old values and, for UPDATE, new ones."""
     builder = runner.begin().own(f"SELECT {target.column(KEY)}, {target.column(ROW)}")
     for i, column in enumerate(target.table.columns):
-        if not values:
-            break
-        builder.own(", ")
+        builder.own(f", {target.column(column.name)} AS `{old_name(i)}`")
+    for i, column in enumerate(target.table.columns):
         if column.name in values:
-            add_value(runner, builder, column, values[column.name])
-        else:
-            builder.own(target.column(column.name))
-        builder.own(f" AS `__c{i}`")
+            add_value(runner, builder.own(", "), column, values[column.name])
+            builder.own(f" AS `__c{i}`")
     return builder.own(f" FROM {target.view} AS {quoted(target.alias)}")
 
 
-def delete(runner: QueryRunner, tx: Transaction, target: Target, statement: Delete) -> int:
-    if statement.condition is None:
-        return tx.truncate(target.table)
+def delete(
+    runner: QueryRunner, tx: Transaction, target: Target, statement: Delete, writer: Writer
+) -> int:
+    assert statement.condition is not None
     builder = _selection(runner, target, {}).own(" WHERE (")
     frame = runner.run(runner.user(builder, statement.condition).own(")").build())
+    located = None
     with spark_errors(runner.sql):
-        located = frame.toArrow()
+        # Reading whole rows is cheap only where few are looked at.
+        if target.selective:
+            located = writer.fetch(frame, target.plan.rows)
+        if located is None:
+            located = frame.select(KEY, ROW).toArrow()
     return Places(tx, target.plan).delete(located)
 
 
@@ -144,7 +179,10 @@ def update(
     if statement.condition is not None:
         runner.user(builder.own(" WHERE ("), statement.condition).own(")")
     frame = runner.run(builder.build())
-    given = {column.name: f"__c{i}" for i, column in enumerate(target.table.columns)}
+    given = {
+        column.name: f"__c{i}" if column.name in values else old_name(i)
+        for i, column in enumerate(target.table.columns)
+    }
     located, staged = affected(writer, frame, target, given)
     if not affected_once(located):
         raise BindError(
@@ -159,11 +197,14 @@ def affected(
     writer: Writer, frame: DataFrame, target: Target, given: dict[str, str]
 ) -> tuple[pa.Table, Staged]:
     """The places of affected rows and their staged new versions."""
-    changed = assign(frame, target.table, given, keep=(KEY, ROW))
+    old = tuple(old_name(i) for i in range(len(target.table.columns)))
     try:
-        rows = writer.fetch(changed, target.plan.rows)
+        rows = writer.fetch(
+            assign(frame, target.table, given, keep=(KEY, ROW, *old)), target.plan.rows
+        )
         if rows is not None:
-            return rows.select([KEY, ROW]), Staged(rows=rows.drop([KEY]))
+            return rows.select([KEY, ROW, *old]), Staged(rows=rows.drop([KEY, *old]))
+        changed = assign(frame, target.table, given, keep=(KEY, ROW))
         with held(changed) as same_rows:
             with spark_errors():
                 located = same_rows.select(KEY, ROW).toArrow()

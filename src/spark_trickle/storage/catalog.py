@@ -10,7 +10,7 @@ from typing import Any
 
 from spark_trickle.errors import CatalogError, NotFoundError, SourceChangedError
 from spark_trickle.settings import Settings
-from spark_trickle.storage import bootstrap, conflicts, disk, feed, structure
+from spark_trickle.storage import bootstrap, conflicts, disk, feed, preimages, structure
 from spark_trickle.storage.commit import Committer
 from spark_trickle.storage.database import (
     Connection,
@@ -126,6 +126,7 @@ class Catalog:
             plan = self._cached(key)
             if not isinstance(plan, ChangePlan):
                 plan = feed.changes(self.planner, connection, own, before, at)
+                plan = preimages.resolve(connection, plan)
                 self._keep(key, plan)
         return plan
 
