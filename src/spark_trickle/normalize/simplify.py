@@ -65,7 +65,7 @@ def _connected(node: exp.And | exp.Or) -> exp.Expr:
     absorbing = isinstance(node, exp.Or)
     parts = disjuncts(node) if absorbing else conjuncts(node)
     constants = [part for part in parts if isinstance(part, exp.Boolean)]
-    if not constants:
+    if not constants or any(isinstance(part, exp.Null) for part in parts):
         return node
     if any(bool(part.this) is absorbing for part in constants):
         return _boolean(absorbing)

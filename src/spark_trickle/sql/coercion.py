@@ -200,6 +200,11 @@ def array_of(element: exp.DataType) -> exp.DataType:
     return exp.DataType(this=Type.ARRAY, expressions=[element.copy()], nested=True)
 
 
+def map_of(key: exp.DataType, value: exp.DataType) -> exp.DataType:
+    """MAP<key, value>."""
+    return exp.DataType(this=Type.MAP, expressions=[key.copy(), value.copy()], nested=True)
+
+
 def element_of(type: exp.DataType) -> exp.DataType:
     """What ``x[i]`` of an array or map yields."""
     if type.this == Type.ARRAY and len(type.expressions) == 1:

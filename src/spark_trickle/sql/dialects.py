@@ -89,6 +89,8 @@ class TrickleSparkParser(SparkParser):
 class TrickleSparkGenerator(SparkGenerator):
     """Spark's generator without the rewrites of whole SELECTs: QUALIFY and DISTINCT ON stay."""
 
+    TYPE_MAPPING: ClassVar[dict[Any, str]] = {**SparkGenerator.TYPE_MAPPING, exp.DType.TIME: "TIME"}
+
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
         kind: rule for kind, rule in SparkGenerator.TRANSFORMS.items() if kind not in SELECT_RULES
     }
@@ -99,6 +101,14 @@ class TrickleSpark(Spark):
 
     Parser = TrickleSparkParser
     Generator = TrickleSparkGenerator
+
+    def tokenize(self, sql: str, **options: Any) -> list[Token]:
+        """Tokens in which ``window(…)`` is a function and not the clause of that name."""
+        tokens: list[Token] = super().tokenize(sql, **options)
+        for token, after in zip(tokens, tokens[1:], strict=False):
+            if token.token_type == TokenType.WINDOW and after.token_type == TokenType.L_PAREN:
+                token.token_type = TokenType.VAR
+        return tokens
 
 
 class _Translation(TrickleSparkGenerator):

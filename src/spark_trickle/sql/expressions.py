@@ -19,7 +19,7 @@ from spark_trickle.sql.functions import (
 )
 from spark_trickle.sql.infer import COMPARISONS, infer, require_comparable, type_of
 from spark_trickle.sql.scope import Field, Scope, resolve
-from spark_trickle.sql.session import Environment, Nested, NestedQuery, Rows
+from spark_trickle.sql.session import Environment, Nested, NestedQuery, Rows, Unbuildable
 
 BindQuery = Callable[[exp.Expr, Environment], Rows]
 
@@ -140,6 +140,7 @@ class Binder:
                 f"{name} gives a row to several windows",
                 "use window(time, 'length') without a slide",
             )
+            raise Unbuildable
         return self._typed(result, node)
 
     def _arguments(self, node: exp.Anonymous, name: str) -> list[exp.Expr]:

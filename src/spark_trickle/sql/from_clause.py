@@ -245,7 +245,8 @@ def _label(node: exp.Expr, alias: exp.Expr | None) -> tuple[str, ...]:
 
 def _row(item: exp.Expr) -> list[exp.Expr]:
     if isinstance(item, exp.Tuple):
-        return list(item.expressions)
+        # VALUES 1, 2 AS t(x): the parser gives the alias of the table to the last value.
+        return [v.this if isinstance(v, exp.Alias) else v for v in item.expressions]
     return [item.this if isinstance(item, exp.Paren) else item]
 
 

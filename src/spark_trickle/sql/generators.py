@@ -36,19 +36,27 @@ def generate(
 
 def _plain(call: exp.Expression) -> exp.Expression:
     """``explode_outer`` is ``explode`` in an outer Generate."""
-    if isinstance(call, exp.ExplodeOuter):
-        return exp.Explode(this=call.this.copy())
-    if isinstance(call, exp.PosexplodeOuter):
-        return exp.Posexplode(this=call.this.copy())
-    if function_name(call) == "inline_outer":
-        return exp.Inline(this=call.expressions[0].copy())
-    return call
+    match function_name(call):
+        case "explode" | "explode_outer":
+            return exp.Explode(this=_value(call).copy())
+        case "posexplode" | "posexplode_outer":
+            return exp.Posexplode(this=_value(call).copy())
+        case "inline" | "inline_outer":
+            return exp.Inline(this=_value(call).copy())
+        case _:
+            return call
+
+
+def _value(call: exp.Expression) -> exp.Expression:
+    """The first argument, also if it is written ``name => value``."""
+    first = call.this if isinstance(call.this, exp.Expression) else call.expressions[0]
+    value = first.expression if isinstance(first, exp.Kwarg) else first
+    assert isinstance(value, exp.Expression)
+    return value
 
 
 def _columns(name: str, call: exp.Expression) -> list[tuple[str, exp.DataType]]:
-    given = type_of(call.this if isinstance(call.this, exp.Expr) else None)
-    if isinstance(call, exp.Anonymous) and call.expressions:
-        given = type_of(call.expressions[0])
+    given = type_of(_value(call))
     match name.removesuffix("_outer"):
         case "explode":
             return _elements(given)

@@ -140,6 +140,8 @@ def _temporal(node: exp.Expression, left: exp.DataType, right: exp.DataType) -> 
             return left if left == right else c.UNKNOWN
         if isinstance(node, exp.Mul | exp.Div) and (c.is_numeric(right) or c.is_unknown(right)):
             return left
+    if isinstance(node, exp.IntDiv) and c.is_interval(left) and c.is_interval(right):
+        return c.BIGINT
     if isinstance(node, exp.Mul) and c.is_interval(right) and c.is_numeric(left):
         return right
     return None
@@ -214,6 +216,9 @@ def _in(node: exp.Expression, text: Text) -> exp.DataType:
 
 def _negative(node: exp.Expression, text: Text) -> exp.DataType:
     type = type_of(node.this)
+    if isinstance(node.this, exp.Literal) and node.this.name in (str(2**31), str(2**63)):
+        # The sign belongs to the number: -2147483648 is an INT.
+        return c.INT if node.this.name == str(2**31) else c.BIGINT
     fits = c.is_numeric(type) or c.is_interval(type) or c.is_unknown(type)
     if not fits and type.this != c.Type.TEXT:
         raise text.error(
@@ -312,7 +317,14 @@ def _window(node: exp.Expression, _: Text) -> exp.DataType:
     return type_of(node.this)
 
 
+def _part_of_text(node: exp.Expression, _: Text) -> exp.DataType:
+    type = type_of(node.this)
+    return type if type.this in (c.Type.BINARY, c.Type.UNKNOWN) else c.STRING
+
+
 def _extract(node: exp.Expression, _: Text) -> exp.DataType:
+    if type_of(node.expression).this not in (*c.TEMPORAL, c.Type.TEXT):
+        return c.UNKNOWN
     return decimal_type(8, 6) if node.name.upper().startswith("SECOND") else c.INT
 
 
@@ -348,7 +360,8 @@ _RULES: tuple[tuple[tuple[type[exp.Expr], ...], _Rule], ...] = (
     ((exp.Interval,), _interval),
     ((exp.Window,), _window),
     ((exp.Extract,), _extract),
-    ((exp.Substring, exp.Trim, exp.Overlay, exp.Concat), _constant(c.STRING)),
+    ((exp.Substring, exp.Overlay), _part_of_text),
+    ((exp.Trim, exp.Concat), _constant(c.STRING)),
     ((exp.StrPosition,), _constant(c.INT)),
     ((exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot), _bits),
     ((exp.BitwiseLeftShift, exp.BitwiseRightShift), _same_as_inside),

@@ -30,7 +30,7 @@ def result_type(call: Call) -> exp.DataType:
     if fixed is not None:
         return fixed
     rule = RULES.get(call.name)
-    if rule is None or (not call.given and call.name != "array"):
+    if rule is None or (not call.given and call.name not in ("array", "map")):
         return c.UNKNOWN
     return rule(call)
 
@@ -178,6 +178,74 @@ def _concat(call: Call) -> exp.DataType:
     )
 
 
+def _text(call: Call) -> exp.DataType:
+    """A part of a text is a text, a part of bytes is bytes."""
+    type = _type(call.given[0])
+    return type if type.this in (c.Type.BINARY, c.Type.UNKNOWN) else c.STRING
+
+
+def _by(call: Call) -> exp.DataType:
+    """max_by and min_by; with a number of rows, an array."""
+    type = _type(call.given[0])
+    return c.array_of(type) if len(call.given) > 2 else type
+
+
+def _arithmetic(call: Call) -> exp.DataType:
+    """The functions that stand for an operator."""
+    operator = _OPERATORS[call.name.removeprefix("try_")]
+    if len(call.given) != 2:
+        return c.UNKNOWN
+    left, right = map(_type, call.given)
+    if not (c.is_numeric(left) and c.is_numeric(right)):
+        return c.UNKNOWN
+    if c.Type.DECIMAL in (left.this, right.this) and not {left.this, right.this} & set(c.FLOATS):
+        if any(isinstance(argument, exp.Literal) for argument in call.given):
+            return c.UNKNOWN
+        a, b = c.as_decimal(left), c.as_decimal(right)
+        return c.UNKNOWN if a is None or b is None else c.decimal_result(operator, a, b)
+    if operator is exp.Div and left.this not in c.FLOATS and right.this not in c.FLOATS:
+        return c.DOUBLE
+    return c.common(left, right) or c.UNKNOWN
+
+
+_OPERATORS: dict[str, type[exp.Expr]] = {
+    "add": exp.Add,
+    "subtract": exp.Sub,
+    "multiply": exp.Mul,
+    "divide": exp.Div,
+    "mod": exp.Mod,
+    "pmod": exp.Mod,
+}
+
+
+def _map(call: Call) -> exp.DataType:
+    keys = _common(replace(call, given=call.given[::2]))
+    values = _common(replace(call, given=call.given[1::2]))
+    return c.map_of(keys, values)
+
+
+def _map_part(call: Call) -> exp.DataType:
+    type = _type(call.given[0])
+    if type.this != c.Type.MAP or len(type.expressions) != 2:
+        return c.UNKNOWN
+    return c.array_of(type.expressions[0 if call.name == "map_keys" else 1])
+
+
+def _window(_: Call) -> exp.DataType:
+    fields = [
+        exp.ColumnDef(this=exp.to_identifier(n), kind=c.TIMESTAMP.copy()) for n in ("start", "end")
+    ]
+    return exp.DataType(this=c.Type.STRUCT, expressions=fields, nested=True)
+
+
+def _percentile(call: Call) -> exp.DataType:
+    several = len(call.given) > 1 and _type(call.given[1]).this == c.Type.ARRAY
+    number = c.is_numeric(_type(call.given[0]))
+    if not number or several:
+        return c.UNKNOWN
+    return c.DOUBLE if call.name in ("percentile", "median") else _type(call.given[0])
+
+
 def _names(type: exp.DataType, names: str) -> dict[str, exp.DataType]:
     return dict.fromkeys(names.split(), type)
 
@@ -185,9 +253,9 @@ def _names(type: exp.DataType, names: str) -> dict[str, exp.DataType]:
 FIXED: dict[str, exp.DataType] = {
     **_names(
         c.BIGINT,
-        "approx_count_distinct bigint count crc32 factorial grouping_id "
+        "approx_count_distinct array_position bigint count crc32 factorial grouping_id "
         "monotonically_increasing_id regr_count unix_micros unix_millis unix_seconds "
-        "unix_timestamp to_unix_timestamp xxhash64 bitmap_count hll_sketch_estimate",
+        "unix_timestamp to_unix_timestamp width_bucket xxhash64 bitmap_count hll_sketch_estimate",
     ),
     **_names(
         c.INT,
@@ -211,11 +279,11 @@ FIXED: dict[str, exp.DataType] = {
     **_names(
         c.STRING,
         "array_join base64 bin btrim char chr collation concat_ws conv current_catalog "
-        "current_database current_user date_format dayname elt format_number format_string "
-        "from_unixtime get_json_object hex initcap input_file_name lcase left lower lpad ltrim "
-        "mask md5 monthname overlay parse_url printf quote randstr regexp_extract regexp_replace "
-        "regexp_substr repeat replace right rpad rtrim sha sha1 sha2 soundex space split_part "
-        "string substr substring substring_index to_char to_csv to_json to_varchar to_xml "
+        "current_database current_schema current_timezone current_user decode date_format dayname elt format_number format_string "
+        "from_unixtime get_json_object hex initcap input_file_name lcase listagg lower lpad ltrim string_agg "
+        "mask md5 monthname parse_url printf quote randstr regexp_extract regexp_replace "
+        "regexp_substr repeat replace rpad rtrim sha sha1 sha2 soundex space split_part "
+        "string substring_index to_char to_csv to_json to_varchar to_xml "
         "translate trim typeof ucase upper url_decode url_encode uuid version "
         "schema_of_json schema_of_csv user session_user",
     ),
@@ -235,7 +303,7 @@ FIXED: dict[str, exp.DataType] = {
         c.TIMESTAMP,
         "current_timestamp date_trunc from_utc_timestamp now timestamp timestamp_micros "
         "timestamp_millis timestamp_seconds to_timestamp_ltz to_utc_timestamp "
-        "make_timestamp_ltz",
+        "make_timestamp make_timestamp_ltz to_timestamp try_make_timestamp try_to_timestamp",
     ),
     **_names(c.TIMESTAMP_NTZ, "localtimestamp make_timestamp_ntz to_timestamp_ntz"),
     **_names(c.array_of(c.STRING), "regexp_extract_all split json_object_keys"),
@@ -257,10 +325,17 @@ RULES: dict[str, Rule] = {
         _first,
         "any_value array_append array_compact array_distinct array_except array_insert "
         "array_intersect array_prepend array_remove array_union bit_and bit_or bit_xor filter "
-        "first first_value lag last last_value lead map_filter max_by min_by mode "
+        "first first_value lag last last_value lead map_filter "
         "nth_value nullif nullifzero positive reverse slice sort_array array_sort shuffle zeroifnull",
     ),
     **_rules(_second, "nvl2"),
+    **_rules(_text, "left right substr substring overlay"),
+    **_rules(_by, "max_by min_by"),
+    **_rules(_arithmetic, "mod pmod try_add try_subtract try_multiply try_divide try_mod"),
+    **_rules(_map, "map"),
+    **_rules(_map_part, "map_keys map_values"),
+    **_rules(_window, "window"),
+    **_rules(_percentile, "percentile median percentile_approx approx_percentile"),
     **_rules(_absolute, "abs negative"),
     **_rules(_whole, "ceil ceiling floor"),
     **_rules(_round, "round bround"),

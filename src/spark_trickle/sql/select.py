@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from spark_trickle.ir.nodes import Distinct, Filter, Node, Order, Project, TopK
-from spark_trickle.ir.scalars import ref
+from spark_trickle.ir.scalars import enclosed, ref
 from spark_trickle.ir.types import Column
-from spark_trickle.sql.build import by_id, extended, project
+from spark_trickle.sql.build import boolean, by_id, extended, project
 from spark_trickle.sql.expressions import Binder, BindQuery
 from spark_trickle.sql.from_clause import FromClause
 from spark_trickle.sql.functions import is_generator
@@ -60,7 +60,7 @@ class SelectBinder:
         self.scope = replace(side.scope, outer=self.environment.outer)
         self.node = side.node
         self._where(select)
-        self.items = self._select_list(select)
+        self.items = self._select_list(select, self._time_windows(select))
         self.order = self._order_keys(select)
         self.having = self._clause(select, "having", "HAVING")
         self.qualify = self._clause(select, "qualify", "QUALIFY")
@@ -109,11 +109,23 @@ class SelectBinder:
                 origin, f"an aggregate function in {clause}", hint=hint
             )
 
-    def _select_list(self, select: exp.Select) -> list[Item]:
+    def _time_windows(self, select: exp.Select) -> dict[str, exp.Expression]:
+        """GROUP BY window(time, …) offers a column ``window``, and drops rows without a time."""
+        group = select.args.get("group")
+        found: dict[str, exp.Expression] = {}
+        for node in group.expressions if group is not None else []:
+            if isinstance(node, exp.Anonymous) and node.name.lower() == "window":
+                bound = self._binder().bind(node)
+                found["window"] = bound
+                missing = exp.Is(this=enclosed(bound.expressions[0].copy()), expression=exp.null())
+                self.node = Filter(self.node, boolean(exp.Not(this=missing)))
+        return found
+
+    def _select_list(self, select: exp.Select, offered: dict[str, exp.Expression]) -> list[Item]:
         if not select.expressions:
             raise self.environment.text.error(select, "nothing is selected", hint="name a column")
         items: list[Item] = []
-        aliases: dict[str, exp.Expression] = {}
+        aliases = dict(offered)
         for node in select.expressions:
             binder = self._binder(replace(self.scope, aliases=dict(aliases)))
             if isinstance(node, exp.Star) or _is_star(node):
