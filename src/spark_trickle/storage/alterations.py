@@ -15,7 +15,10 @@ from spark_trickle.storage import disk
 from spark_trickle.storage.planning import conform
 from spark_trickle.storage.records import (
     DEFAULT_SCHEMA,
+    FILE_ROW_ID,
+    FILE_VERSION,
     ROW_ID,
+    WEIGHT,
     Column,
     NewColumn,
     Table,
@@ -23,6 +26,8 @@ from spark_trickle.storage.records import (
 )
 from spark_trickle.storage.structure import Schema, Structure
 from spark_trickle.storage.types import make_column, parse_spark, walk
+
+_RESERVED = frozenset({ROW_ID, WEIGHT, FILE_ROW_ID, FILE_VERSION})
 
 
 def folder_name(name: str) -> str:
@@ -103,6 +108,8 @@ def _check_new_name(table: object, columns: Sequence[Column], name: str) -> None
         raise BindError(f"table {table} has a column without a name")
     if any(c.name.lower() == name.lower() for c in columns):
         raise AlreadyExistsError(f"table {table} has two columns named {name}")
+    if name.lower() in _RESERVED:
+        raise BindError(f"the column name {name} is reserved", hint="choose another name")
 
 
 def _named(table: Table, name: str) -> Column:

@@ -8,6 +8,7 @@ ones served. Only rows that no kept version can see are left behind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -63,6 +64,10 @@ class _Task:
     deaths: dict[int, Deaths]
     inlined: pa.Table
 
+    @property
+    def bytes(self) -> int:
+        return sum(f.bytes for f in self.files)
+
 
 @dataclass
 class _Output:
@@ -78,35 +83,54 @@ class _Output:
 def compact(catalog: Catalog, table: TableLike) -> Compacted:
     """Merge small files and inlined rows of a table; no version's rows change, nor any feed.
 
-    Runs beside writers: it gives way to deletes and DDL that commit meanwhile, and tries again.
+    Runs beside writers: it gives way to deletes and DDL that commit meanwhile, and tries again. A
+    small task that lost thrice is done while other writers wait.
     """
-    for attempt in range(5):
+    for attempt in range(4):
+        with catalog.reading() as connection:
+            task = _task(catalog, connection, table)
+        if task is None:
+            return Compacted(catalog.version())
         try:
-            return _compact(catalog, table)
+            if attempt == 3 and task.bytes < 4 * SMALL_BYTES:
+                return _compact_alone(catalog, table)
+            return _compact(catalog, task)
         except CommitConflictError:
-            if attempt == 4:
+            if attempt == 3:
                 raise
     raise AssertionError("unreachable")
 
 
-def _compact(catalog: Catalog, table: TableLike) -> Compacted:
-    with catalog.reading() as connection:
+def _compact(catalog: Catalog, task: _Task) -> Compacted:
+    with _written(task) as outputs, catalog.writing() as connection:
+        version = _swap(catalog, connection, task, outputs)
+        reach("compaction-before-commit")
+    reach("compaction-after-commit")
+    return Compacted(version, len(task.files), len(outputs), task.inlined.num_rows)
+
+
+def _compact_alone(catalog: Catalog, table: TableLike) -> Compacted:
+    with catalog.writing() as connection:
         task = _task(catalog, connection, table)
-    if task is None:
-        return Compacted(catalog.version())
+        if task is None:
+            return Compacted(latest_ids(connection).version)
+        with _written(task) as outputs:
+            version = _swap(catalog, connection, task, outputs)
+    return Compacted(version, len(task.files), len(outputs), task.inlined.num_rows)
+
+
+@contextmanager
+def _written(task: _Task) -> Iterator[list[_Output]]:
+    """The new files, durable; they go away again if what follows fails."""
     outputs = _write(task)
     try:
         reach("compaction-file-written")
         disk.sync(o.path for o in outputs)
-        with catalog.writing() as connection:
-            version = _swap(catalog, connection, task, outputs)
-            reach("compaction-before-commit")
+        yield outputs
     except BaseException:
         for output in outputs:
             disk.remove(output.path)
         raise
-    reach("compaction-after-commit")
-    return Compacted(version, len(task.files), len(outputs), task.inlined.num_rows)
 
 
 # What to do

@@ -27,6 +27,11 @@ POINTS: tuple[str, ...] = (
     "expiry-before-commit",
     "expiry-after-commit",
     "removal-half-done",
+    "refresh-pinned",
+    "refresh-computed",
+    "refresh-before-commit",
+    "refresh-recorded",
+    "refresh-committed",
 )
 
 

@@ -185,7 +185,7 @@ def _remove_scheduled(catalog: Catalog, before: float) -> int:
         rows = connection.execute(
             "SELECT path, path_is_relative, schedule_start FROM ducklake_files_scheduled_for_deletion"
         )
-        known = _live_paths(connection, catalog.data_path)
+        known = live_paths(connection, catalog.data_path)
     due: Sequence[tuple[str, str]] = [
         (path, resolve(path, relative, catalog.data_path))
         for path, relative, when in rows
@@ -206,7 +206,8 @@ def _remove_scheduled(catalog: Catalog, before: float) -> int:
     return removed
 
 
-def _live_paths(connection: Connection, data_path: str) -> set[str]:
+def live_paths(connection: Connection, data_path: str) -> set[str]:
+    """The files that some version needs."""
     places = _places(connection, data_path)
     result = set()
     for kind in ("data_file", "delete_file"):
@@ -221,6 +222,6 @@ def _known_paths(connection: Connection, data_path: str) -> set[str]:
     scheduled = connection.execute(
         "SELECT path, path_is_relative FROM ducklake_files_scheduled_for_deletion"
     )
-    return _live_paths(connection, data_path) | {
+    return live_paths(connection, data_path) | {
         resolve(path, relative, data_path) for path, relative in scheduled
     }

@@ -122,9 +122,7 @@ class Planner:
             table,
             version,
             tuple(f for f in files if f.live),
-            self.inlined(connection, table, f"{VISIBLE}", (version, version)).drop_columns(
-                ["begin_snapshot", "end_snapshot"]
-            ),
+            self.inlined(connection, table, VISIBLE, (version, version)).drop_columns(list(_TIMES)),
         )
 
     def file_rows(
@@ -284,7 +282,7 @@ class Planner:
     def inlined(
         self, connection: Connection, table: Table, where: str, parameters: Sequence[Any]
     ) -> pa.Table:
-        """Inlined rows: the table's columns, ROW_ID, begin_snapshot and end_snapshot."""
+        """Inlined rows: the table's columns, ROW_ID, and the versions of their insert and delete."""
         parts = []
         for name, schema_version in connection.execute(
             "SELECT table_name, schema_version FROM ducklake_inlined_data_tables "
@@ -312,7 +310,7 @@ class Planner:
         return self.caches.inlined_columns[key]
 
 
-_TIMES = ("begin_snapshot", "end_snapshot")
+_TIMES = ("__begin", "__end")
 
 
 def inlined_schema(table: Table) -> pa.Schema:

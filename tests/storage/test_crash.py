@@ -1,0 +1,159 @@
+"""A process killed at any point of an operation leaves the lake as before or as after it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_trickle.storage import disk, faults, maintenance
+from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.records import NewColumn
+from support import duck, lakes
+
+from . import crash_child
+
+CRASHES = {
+    "insert": ["locked", "inlined-rows-written", "before-commit", "after-commit"],
+    "insert_file": ["file-written", "files-synced", "first-table-written", "snapshot-row-written"],
+    "update": ["deletes-written", "inlined-rows-written", "before-commit", "after-commit"],
+    "delete_many": ["delete-file-written", "deletes-written", "before-commit", "after-commit"],
+    "two_tables": ["first-table-written", "records-written", "before-commit", "after-commit"],
+    "compact": [
+        "compaction-file-written",
+        "compaction-swapped",
+        "compaction-before-commit",
+        "compaction-after-commit",
+    ],
+    "expire": ["expiry-marked", "expiry-before-commit", "expiry-after-commit"],
+    "sweep": ["removal-half-done"],
+}
+State = dict[str, Any]
+
+
+def test_every_point_is_tried() -> None:
+    own = {p for p in faults.POINTS if not p.startswith("refresh-")}
+    assert {p for points in CRASHES.values() for p in points} == own
+
+
+@pytest.fixture(scope="module")
+def seed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with files, inlined rows, deletes, an orphan and files due for removal."""
+    folder = tmp_path_factory.mktemp("seed") / "lake"
+    with Catalog.open(str(folder), settings=crash_child.TUNED) as catalog:
+        with catalog.begin() as tx:
+            for name in ("a", "b"):
+                tx.create_table(name, [NewColumn("id", "bigint"), NewColumn("s", "string")])
+            tx.insert_rows("a", crash_child.rows(0, 40))
+        with catalog.writing() as connection:
+            connection.execute("CREATE TABLE trickle_log (version BIGINT)")
+        for first in (100, 200):
+            with catalog.begin() as tx:
+                tx.insert_rows("a", crash_child.rows(first, 30))
+        with catalog.begin() as tx:
+            tx.insert_rows("a", crash_child.rows(300, 5))
+            lakes.modify(tx, "a", lambda r: r["id"] % 10 == 3, None)
+        maintenance.compact(catalog, "a")
+        for first in (400, 500):
+            with catalog.begin() as tx:
+                tx.insert_rows("a", crash_child.rows(first, 30))
+        with catalog.begin() as tx:
+            lakes.modify(tx, "a", lambda r: r["id"] == 405, None)
+            path = tx.new_file("a")
+        shutil.copy(catalog.scan("a").files[0].path, path)
+    return folder
+
+
+def state(folder: Path) -> State:
+    """All that an onlooker can see: every version's rows, and the records beside them."""
+    with Catalog.open(str(folder)) as catalog:
+        versions = range(catalog.oldest_version(), catalog.version() + 1)
+        rows = {
+            (v, t.name): lakes.contents(catalog, t.name, v)
+            for v in versions
+            for t in catalog.tables(v)
+        }
+        with catalog.reading() as connection:
+            log = connection.execute("SELECT version FROM trickle_log")
+        return {"rows": rows, "log": log, "newest": catalog.version()}
+
+
+@pytest.fixture(scope="module")
+def kill() -> Iterator[Callable[[Path, str, str], int]]:
+    """Runs an operation in a process of its own that dies at a point; how it ended."""
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    server = subprocess.Popen(
+        [sys.executable, crash_child.__file__],
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+
+    def run(folder: Path, operation: str, point: str) -> int:
+        print(folder, operation, point, sep="\t", file=server.stdin, flush=True)
+        return int(server.stdout.readline())
+
+    yield run
+    server.stdin.close()
+    assert server.wait(30) == 0
+
+
+def copied(seed: Path, target: Path) -> Path:
+    """The lake in another place: the catalog finds its files beside itself."""
+    shutil.copytree(seed, target)
+    import sqlite3
+
+    with sqlite3.connect(target / "catalog.sqlite") as raw:
+        raw.execute(
+            "UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path'", (f"{target}/data/",)
+        )
+        raw.execute(
+            "UPDATE ducklake_files_scheduled_for_deletion SET path = replace(path, ?, ?)",
+            (str(seed), str(target)),
+        )
+    raw.close()
+    return target
+
+
+@pytest.mark.parametrize("operation", CRASHES)
+def test_killed(seed: Path, tmp_path: Path, kill: Any, operation: str) -> None:
+    before = state(copied(seed, tmp_path / "before"))
+    done = copied(seed, tmp_path / "done")
+    crash_child.run(str(done), operation)
+    after = state(done)
+    for point in CRASHES[operation]:
+        folder = copied(seed, tmp_path / point)
+        assert kill(folder, operation, point) == -signal.SIGKILL, point
+        found = state(folder)
+        assert found in (before, after), point
+        assert (found == after) or not point.endswith("after-commit"), point
+        crash_child.run(str(folder), operation)
+        _no_litter(folder)
+    _duckdb_agrees(folder, state(folder))
+
+
+def _no_litter(folder: Path) -> None:
+    """What the dead process left behind goes away, and nothing else does."""
+    with Catalog.open(str(folder)) as catalog:
+        maintenance.remove_orphans(catalog, grace_seconds=-60)
+        with catalog.reading() as connection:
+            known = maintenance.live_paths(connection, catalog.data_path)
+        assert {path for path, _ in disk.list_files(catalog.data_path)} == known
+    state(folder)
+
+
+def _duckdb_agrees(folder: Path, found: State) -> None:
+    keys = list(found["rows"])
+    queries = [f"SELECT * FROM {t} AT (VERSION => {v})" for v, t in keys]
+    for key, rows in zip(keys, duck.read(folder / "catalog.sqlite", queries), strict=True):
+        assert lakes.bag(rows) == found["rows"][key], key
