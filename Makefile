@@ -43,3 +43,9 @@ fmt: $(READY) ## Format the code
 
 bench: $(READY) ## Print performance figures as ratios within one run
 	$(BIN)/python -m bench
+
+fuzz: $(READY) ## Check the delta law on 50,000 generated queries (two processes)
+	$(BIN)/python tests/fuzz.py 50000
+
+docs: $(READY) ## Write the generated pages of docs/
+	$(BIN)/python -m spark_trickle.delta.operators > docs/operators.md

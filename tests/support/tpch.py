@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from spark_trickle.ir.types import Column, Source
 from spark_trickle.tpch import queries
+from spark_trickle.tpch.schema import TABLES
 
 _TABLES = {
     "part": "p_partkey bigint, p_name string, p_mfgr string, p_brand string, p_type string, "
@@ -59,8 +62,12 @@ def _struct(columns: str) -> str:
 
 
 def sources() -> dict[str, Source]:
-    """The eight tables; TPC-H has no NULLs."""
-    return {name: source(name, columns, not_null=True) for name, columns in _TABLES.items()}
+    """The eight tables; TPC-H has no NULLs. Rows are stored in the order of the primary key."""
+    keys = {table.name: table.key for table in TABLES}
+    return {
+        name: replace(source(name, columns, not_null=True), primary_key=keys[name])
+        for name, columns in _TABLES.items()
+    }
 
 
 def query(number: int) -> str:

@@ -7,7 +7,7 @@ An extremum extends by comparison as long as it was not deleted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -15,13 +15,14 @@ from spark_trickle.ir.aggregates import (
     BIGINT,
     Additive,
     Extremum,
+    Maintenance,
     Other,
     Term,
     classify,
     decimal_parameters,
 )
 from spark_trickle.ir.nodes import Aggregate, Distinct, Node, Project
-from spark_trickle.ir.scalars import ref, substitute
+from spark_trickle.ir.scalars import column_id, ref, substitute
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import Ids
 
@@ -47,7 +48,8 @@ def state_of(node: Aggregate | Distinct, ids: Ids) -> State | None:
     """The state that maintains an aggregate, or None if one of its calls has none."""
     if isinstance(node, Distinct):
         node = Aggregate(node.input, node.columns, ())
-    kinds = [(column, call, classify(call)) for column, call in node.calls]
+    present = frozenset(column.id for column in node.input.columns if not column.nullable)
+    kinds = [(column, call, _certain(classify(call), present)) for column, call in node.calls]
     if any(isinstance(kind, Other) for _, _, kind in kinds):
         return None
     terms = [term for _, _, kind in kinds if isinstance(kind, Additive) for term in kind.terms]
@@ -95,6 +97,30 @@ class _States:
             self.calls.append((self._known[key], call))
             self.extrema.append((self._known[key], kind))
         return self._known[key]
+
+
+def _certain(kind: Maintenance, present: frozenset[int]) -> Maintenance:
+    """Without the tests for NULL of columns that never are: their count is the row count."""
+    if not isinstance(kind, Additive):
+        return kind
+    terms = tuple(replace(term, value=_simplified(term.value, present)) for term in kind.terms)
+    return replace(kind, terms=terms)
+
+
+def _simplified(value: exp.Expression, present: frozenset[int]) -> exp.Expression:
+    if isinstance(value, exp.Coalesce) and _is_present(value.this, present):
+        return value.this
+    if isinstance(value, exp.Case) and len(value.args["ifs"]) == 1:
+        (only,) = value.args["ifs"]
+        test = only.this
+        if isinstance(test, exp.Not) and isinstance(test.this, exp.Is):
+            counted: exp.Expression = only.args["true"]
+            return counted if _is_present(test.this.this, present) else value
+    return value
+
+
+def _is_present(value: exp.Expression, present: frozenset[int]) -> bool:
+    return isinstance(value, exp.Column) and column_id(value) in present
 
 
 _ONE = Term("rows", exp.Literal.number(1), BIGINT)
