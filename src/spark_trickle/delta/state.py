@@ -109,7 +109,8 @@ def _certain(kind: Maintenance, present: frozenset[int]) -> Maintenance:
 
 def _simplified(value: exp.Expression, present: frozenset[int]) -> exp.Expression:
     if isinstance(value, exp.Coalesce) and _is_present(value.this, present):
-        return value.this
+        argument: exp.Expression = value.this
+        return argument
     if isinstance(value, exp.Case) and len(value.args["ifs"]) == 1:
         (only,) = value.args["ifs"]
         test = only.this
