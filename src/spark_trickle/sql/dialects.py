@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sqlglot import exp, transforms
+from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
@@ -109,44 +109,3 @@ class TrickleSpark(Spark):
             if token.token_type == TokenType.WINDOW and after.token_type == TokenType.L_PAREN:
                 token.token_type = TokenType.VAR
         return tokens
-
-
-class _Translation(TrickleSparkGenerator):
-    """Writes trees of other dialects: array unnesting becomes explode, DISTINCT ON stays."""
-
-    TRANSFORMS: ClassVar[dict[Any, Any]] = {
-        **SparkGenerator.TRANSFORMS,
-        exp.Select: transforms.preprocess([transforms.unnest_to_explode, transforms.any_to_exists]),
-    }
-
-
-class _Translated(TrickleSpark):
-    Generator = _Translation
-
-
-_MARK = "\x1f"
-
-
-def translate(tree: exp.Expr) -> exp.Expr:
-    """A tree of another dialect as a tree of ours; identifiers keep their positions.
-
-    The way is through text, because each dialect has node classes of its own for the same call.
-    Positions travel inside the quoted identifiers.
-    """
-
-    def mark(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Identifier) and "start" in node.meta:
-            name = f"{node.name}{_MARK}{node.meta['start']}{_MARK}{node.meta['end']}"
-            return exp.Identifier(this=name, quoted=True)
-        return node
-
-    text = tree.transform(mark).sql(_Translated)
-    result = TrickleSpark().parse(text)[0]
-    assert result is not None
-    for node in result.walk():
-        node.meta.clear()
-        if isinstance(node, exp.Identifier) and _MARK in node.name:
-            name, start, end = node.name.split(_MARK)
-            node.set("this", name)
-            node.meta.update(start=int(start), end=int(end))
-    return result

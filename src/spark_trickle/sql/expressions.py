@@ -18,6 +18,7 @@ from spark_trickle.sql.functions import (
     is_volatile,
 )
 from spark_trickle.sql.infer import COMPARISONS, infer, require_comparable, type_of
+from spark_trickle.sql.postgres import DIVISION
 from spark_trickle.sql.scope import Field, Scope, resolve
 from spark_trickle.sql.session import Environment, Nested, NestedQuery, Rows, Unbuildable
 
@@ -124,7 +125,7 @@ class Binder:
 
     def _call(self, node: exp.Anonymous) -> exp.Expression:
         name = str(node.name).lower()
-        if name == "typed_division__":
+        if name == DIVISION:
             return self._division(node)
         if name == "struct":
             result = exp.Anonymous(this="named_struct", expressions=self._named_fields(node))

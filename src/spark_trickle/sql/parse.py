@@ -12,7 +12,8 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import TokenType
 
 from spark_trickle.errors import ParseError, Position
-from spark_trickle.sql.dialects import TrickleSpark, translate
+from spark_trickle.sql.dialects import TrickleSpark
+from spark_trickle.sql.postgres import translate
 from spark_trickle.sql.text import Text
 
 DIALECTS: dict[str, type[Dialect]] = {"spark": TrickleSpark, "postgres": Postgres}

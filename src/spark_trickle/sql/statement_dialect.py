@@ -6,7 +6,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 
 from spark_trickle.errors import ParseError, Position
-from spark_trickle.sql.dialects import TrickleSpark, translate
+from spark_trickle.sql.postgres import translate
 
 
 def to_spark(sql: str, dialect: str) -> str:
@@ -25,4 +25,5 @@ def to_spark(sql: str, dialect: str) -> str:
         raise ParseError(f"this is not PostgreSQL's SQL: {message}", position=position) from None
     if len(trees) != 1:
         raise ParseError("send one statement at a time")
-    return str(translate(trees[0]).sql(dialect=TrickleSpark))
+    # Spark's own generator, because this text goes to Spark: it rewrites DISTINCT ON.
+    return str(translate(trees[0], runnable=True).sql(dialect="spark"))

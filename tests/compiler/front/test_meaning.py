@@ -12,6 +12,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from spark_trickle.errors import ParseError
+from spark_trickle.sql.bind import bind
 from support.meaning import differences
 from support.tpch import source
 
@@ -31,6 +33,8 @@ SOURCES = {
 # Small domains, so that duplicates, NULLs on both sides and empty matches all occur.
 DATA = """
 create macro raise_error(message) as error(message);
+create macro locate(part, whole) as strpos(whole, part);
+create macro sequence(first, last) as generate_series(first, last);
 create table t (a int, b int, c int, s varchar, dt date, xs int[], st struct(x int, y varchar));
 insert into t values
   (1, 1, 1, 'x', '2020-01-05', [1, 2], {x: 1, y: 'p'}),
@@ -98,6 +102,59 @@ def test_views_are_inlined(database: duckdb.DuckDBPyConnection) -> None:
     oracle = "select a, sum(b) from t group by a having sum(b) > 2"
     found = differences(database, "select a, s from big", SOURCES, oracle=oracle, views=views)
     assert found == []
+
+
+POSTGRES = {
+    "select a / 2, (a + b) / 2, a / 2.0, b % 2, a::text, strpos(s, 'x'), $$it's$$ from t": (
+        "select a // 2, (a + b) // 2, a / 2.0, b % 2, a::text, strpos(s, 'x'), 'it''s' from t"
+    ),
+    "select distinct on (a) a, b, c from t order by a, b desc, c, s": None,
+    "select distinct on (a + 1) b from t order by a + 1, b, c": None,
+    "select a from t, unnest(t.xs) as x where x > 1": (
+        "select a from t, unnest(xs) as u(x) where x > 1"
+    ),
+    "select x, count(*) from t cross join lateral unnest(xs) as q(x) group by x": (
+        "select x, count(*) from t, unnest(xs) as u(x) group by x"
+    ),
+    "select x from generate_series(1, 3) as g(x)": "select unnest([1, 2, 3])",
+    "select a from t where a = any(array[1, 2])": "select a from t where a in (1, 2)",
+    "select a, a in (select d from u), a not in (select d from u) from t": None,
+    "select count(*) filter (where a > 1), date_trunc('month', dt)::date from t group by 2": None,
+    "select a, b from t order by a, b, c, s fetch first 3 rows only": None,
+    "select a from t where s ~ 'x' and s ilike 'X%'": (
+        "select a from t where regexp_matches(s, 'x') and s ilike 'X%'"
+    ),
+    "select coalesce(a, 0)::numeric(10, 2), b::int8, a::numeric from t": (
+        "select coalesce(a, 0)::numeric(10, 2), b::int8, a::numeric(38, 18) from t"
+    ),
+    "select extract(year from dt)::int, dt + interval '1 day' > dt from t": None,
+    "select a, b from t union select a, d from u order by 1, 2 limit 4": None,
+    "select t.a, m.d from t left join lateral "
+    "(select d from u where u.a = t.a order by d desc limit 1) m on true": None,
+    "select substring(s from 1 for 1), position('x' in s), split_part(s, 'y', 1) from t": None,
+    'select "a" as "A" from "t"': None,
+}
+
+
+@pytest.mark.parametrize(("sql", "oracle"), POSTGRES.items(), ids=lambda value: str(value)[:60])
+def test_postgres_queries_mean_what_they_say(
+    database: duckdb.DuckDBPyConnection, sql: str, oracle: str | None
+) -> None:
+    assert differences(database, sql, SOURCES, oracle=oracle, dialect="postgres") == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select array_agg(a order by b) from t",
+        "select a from t order by a fetch first 2 rows with ties",
+        "select a from t where a > all(array[1, 2])",
+        "select * from t cross join lateral unnest(xs) with ordinality as u(x, n)",
+    ],
+)
+def test_postgres_without_a_translation_is_refused(sql: str) -> None:
+    with pytest.raises(ParseError, match="no translation"):
+        bind(sql, SOURCES, dialect="postgres")
 
 
 def test_sources_cover_the_tables_of_the_database(database: duckdb.DuckDBPyConnection) -> None:
