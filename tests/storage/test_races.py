@@ -60,7 +60,7 @@ def _wait_a_little(children: list[subprocess.Popen[str]]) -> None:
     running = next((c for c in children if c.poll() is None), None)
     if running is not None:
         try:
-            running.wait(0.5)
+            running.wait(2)
         except subprocess.TimeoutExpired:
             return
 

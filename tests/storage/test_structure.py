@@ -6,13 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from spark_trickle.errors import AlreadyExistsError, BindError, NotFoundError, SourceChangedError
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    BindError,
+    InvalidDataError,
+    NotFoundError,
+    SourceChangedError,
+)
 from spark_trickle.settings import Settings
+from spark_trickle.storage import disk
 from spark_trickle.storage.catalog import Catalog
 from spark_trickle.storage.reader import read_scan
-from spark_trickle.storage.records import NewColumn, TableName
+from spark_trickle.storage.records import NewColumn, NewFile, TableName
+from spark_trickle.storage.types import arrow_type
 from support import duck, lakes
 
 
@@ -104,7 +113,7 @@ def test_schemas_and_odd_table_names(catalog: Catalog, folder: Path) -> None:
         tx.insert_rows(odd, pa.table({"a": [1]}))
         tx.create_table("`my schema`.plain", [NewColumn("a", "int")])
     assert catalog.schemas() == ["main", "my schema"]
-    assert [str(t) for t in catalog.tables()] == ['my schema.a "b".c/d', "my schema.plain"]
+    assert [str(t) for t in catalog.tables()] == ['my schema.`a "b".c/d`', "my schema.plain"]
     assert catalog.scan(odd).rows == 1
     query = 'SELECT a FROM "my schema"."a ""b"".c/d"'
     assert duck.read(folder / "catalog.sqlite", [query]) == [[["1"]]]
@@ -162,29 +171,40 @@ def test_bad_ddl_names_the_thing(catalog: Catalog) -> None:
 
 
 def test_files_of_somebody_else(catalog: Catalog, folder: Path) -> None:
-    """As Spark writes them: field ids, but no ids inside arrays and maps."""
-    import pyarrow.parquet as pq
-
-    from spark_trickle.storage.records import NewFile
-    from spark_trickle.storage.types import arrow_schema
-
+    """As Spark writes them: with field ids, but none for array elements, map keys and values."""
     with catalog.begin() as tx:
-        tx.create_table("t", [NewColumn("id", "bigint"), NewColumn("l", "array<struct<a:int>>")])
+        tx.create_table(
+            "t",
+            [
+                NewColumn("id", "bigint"),
+                NewColumn("l", "array<struct<a:int>>"),
+                NewColumn("m", "map<string,int>"),
+            ],
+        )
+    row = {"id": 1, "l": [{"a": 5}], "m": [("k", 3)]}
+    empty = {"id": 2, "l": None, "m": None}
     with catalog.begin() as tx:
         table = tx.table("t")
-        plain = arrow_schema(table.columns)
         fields = [
-            pa.field(f.name, f.type, metadata={"PARQUET:field_id": str(c.id)})
-            for f, c in zip(plain, table.columns, strict=True)
+            pa.field(c.name, arrow_type(c), metadata={"PARQUET:field_id": str(c.id)})
+            for c in table.columns
         ]
         path = tx.new_file("t")
         Path(path).parent.mkdir(parents=True)
-        data = [[1, 2], [[{"a": 1}], None]]
-        arrays = [pa.array(v, f.type) for v, f in zip(data, plain, strict=True)]
-        pq.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)), path)
+        pq.write_table(pa.Table.from_pylist([row, empty], schema=pa.schema(fields)), path)
         assert tx.insert_files("t", [NewFile(path)]) == 2
         assert tx.changes("t").inserted_rows == 2
-    found = read_scan(catalog.scan("t")).to_pylist()
-    assert found == [{"id": 1, "l": [{"a": 1}]}, {"id": 2, "l": None}]
-    (rows,) = duck.read(folder / "catalog.sqlite", ["SELECT id, l[1].a FROM t ORDER BY id"])
-    assert rows == [["1", "1"], ["2", None]]
+    assert read_scan(catalog.scan("t")).to_pylist() == [row, empty]
+    (rows,) = duck.read(folder / "catalog.sqlite", ["SELECT id, l[1].a, m['k'] FROM t ORDER BY id"])
+    assert rows == [["1", "5", "3"], ["2", None, None]]
+    assert [p for p, _ in disk.list_files(catalog.data_path)] == [catalog.scan("t").files[0].path]
+
+
+def test_files_without_field_ids_are_refused(catalog: Catalog) -> None:
+    with catalog.begin() as tx:
+        tx.create_table("t", [NewColumn("id", "bigint")])
+        path = tx.new_file("t")
+        Path(path).parent.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [1]}), path)
+        with pytest.raises(InvalidDataError, match="column without field id: id"):
+            tx.insert_files("t", [NewFile(path)])

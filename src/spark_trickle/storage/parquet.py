@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from spark_trickle.storage.records import (
     Column,
     Table,
 )
-from spark_trickle.storage.types import arrow_schema, leaves
+from spark_trickle.storage.types import arrow_field, arrow_schema, leaves
 from spark_trickle.storage.values import to_text
 
 ROW_GROUP = 128 * 1024
@@ -190,6 +190,61 @@ def array_stats(array: pa.ChunkedArray, column: Column) -> ColumnStats:
     if low is None:
         return ColumnStats(0, values, nulls, nan=nan)
     return ColumnStats(0, values, nulls, *texts(column, low, high), nan)
+
+
+def with_nans(found: FileFacts, columns: Sequence[Column], rows: pa.Table) -> FileFacts:
+    """Facts of a file of these rows (columns named by id), with what footers do not tell: NaN."""
+    stats = dict(found.stats)
+    for column in columns:
+        if column.type in ("float", "double"):
+            has_nan = bool(pc.any(pc.is_nan(rows.column(str(column.id)))).as_py())
+            stats[column.id] = replace(stats[column.id], nan=has_nan)
+    return replace(found, stats=stats)
+
+
+def with_inner_ids(path: str, table: Table, target: str) -> str:
+    """The path of a file that has field ids inside nested columns too: this one or a copy of it.
+
+    Spark gives no ids to array elements and to keys and values of maps; DuckDB needs them.
+    """
+    if not any(c.children for c in table.columns):
+        return path
+    system, inner = disk.file_system(path)
+    with disk.reading(path, table), pq.ParquetFile(inner, filesystem=system) as source:
+        schema = source.schema_arrow
+        fields = {_field_id(f): f for f in schema}
+        nested = [c for c in table.columns if c.children and c.id in fields]
+        if all(_ids_complete(fields[c.id].type, c) for c in nested):
+            return path
+        wanted: dict[int | None, Column] = {c.id: c for c in table.columns}
+        made = [
+            arrow_field(wanted[n], True) if n in wanted else f
+            for f in schema
+            for n in (_field_id(f),)
+        ]
+        _copy(source, target, pa.schema(made))
+    return target
+
+
+def _ids_complete(kind: pa.DataType, column: Column) -> bool:
+    inner = (
+        [kind.key_field, kind.item_field]
+        if pa.types.is_map(kind)
+        else [kind.field(i) for i in range(kind.num_fields)]
+    )
+    return all(
+        _field_id(f) == c.id and (not c.children or _ids_complete(f.type, c))
+        for f, c in zip(inner, column.children, strict=True)
+    )
+
+
+def _copy(source: pq.ParquetFile, target: str, schema: pa.Schema) -> None:
+    system, inner = disk.file_system(target)
+    with disk.writing(target), pq.ParquetWriter(inner, schema, filesystem=system, **OPTIONS) as out:
+        for group in range(source.num_row_groups):
+            rows = source.read_row_group(group)
+            arrays = [c.cast(f.type) for c, f in zip(rows.columns, schema, strict=True)]
+            out.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=ROW_GROUP)
 
 
 def batches(

@@ -19,6 +19,8 @@ FILE_VERSION = "_ducklake_internal_snapshot_id"
 """Parquet column (field id below) that says in which version each row of the file was inserted."""
 FILE_VERSION_FIELD = 2147483539
 DEFAULT_SCHEMA = "main"
+HIDDEN_SCHEMA = "__trickle"
+"""The schema of tables that hold private state; users do not see it listed."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,14 @@ class TableName:
         return self.schema.lower(), self.name.lower()
 
     def __str__(self) -> str:
-        return self.name if self.schema == DEFAULT_SCHEMA else f"{self.schema}.{self.name}"
+        """Text that ``of`` reads as this name."""
+        if self.schema == DEFAULT_SCHEMA:
+            return _part(self.name)
+        return f"{_part(self.schema)}.{_part(self.name)}"
+
+
+def _part(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
 
 
 def _split(text: str) -> list[str]:

@@ -226,7 +226,8 @@ class Transaction:
         """Add Parquet files written by somebody else with the table's field ids; their rows."""
         own = self.table(table)
         self._paths += [f.path for f in files]
-        facts = [parquet.facts(f.path, own.columns, own) for f in files]
+        paths = [parquet.with_inner_ids(f.path, own, self.new_file(own)) for f in files]
+        facts = [parquet.facts(path, own.columns, own) for path in paths]
         found = tuple(StagedFile(self._new_id(), f) for f in facts if f.rows)
         staged = self._staged(own)
         self._stage(own, replace(staged, files=(*staged.files, *found)))
@@ -281,7 +282,7 @@ class Transaction:
             arrays.append(rows.column(ROW_ID))
         parquet.write(path, pa.Table.from_arrays(arrays, schema=schema))
         reach("file-written")
-        facts = parquet.facts(path, table.columns, table)
+        facts = parquet.with_nans(parquet.facts(path, table.columns, table), table.columns, rows)
         if facts.has_row_ids != kept:
             raise InternalError(f"{path} lacks the column {FILE_ROW_ID}")
         return StagedFile(self._new_id(), facts)
