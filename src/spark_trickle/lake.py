@@ -19,9 +19,10 @@ from spark_trickle.spark.session import SessionHolder
 from spark_trickle.spark.sources import SnapshotSource, Source, TransactionSource
 from spark_trickle.sql import statements as ast
 from spark_trickle.sql.statement_dialect import to_spark
+from spark_trickle.sql.stream_statements import parse_stream_statement
 from spark_trickle.storage import maintenance, preimages
 from spark_trickle.storage.catalog import Catalog
-from spark_trickle.storage.records import ChangePlan, Table, TableName
+from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Table, TableName
 from spark_trickle.storage.transaction import Record, Transaction
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Lake(StreamTableMethods):
 
     def tables(self) -> list[Table]:
         """The tables of the newest version; starts no Spark."""
-        return self._catalog.tables()
+        return [table for table in self._catalog.tables() if table.schema != HIDDEN_SCHEMA]
 
     def changes(self, name: str, before: int, after: int | None = None) -> DataFrame:
         """The table's columns and ``__weight``: the net change in the window (before, after].
@@ -152,11 +153,14 @@ class Lake(StreamTableMethods):
 
     def compact(self, name: str | None = None) -> list[maintenance.Compacted]:
         """Merge small files and inlined rows of one table or all; changes no rows."""
-        tables = self.tables() if name is None else [self._catalog.table(TableName.of(name))]
+        own = self._catalog
+        tables = own.tables() if name is None else [own.table(TableName.of(name))]
         return [maintenance.compact(self._catalog, table) for table in tables]
 
     def expire(self, *, keep_from: int | None = None, older_than: float | None = None) -> int:
-        """Forget old versions; the oldest one left."""
+        """Forget old versions, but none that a stream table still reads from; the oldest one left."""
+        wanted = [v for v in (keep_from, self._streams.oldest_needed()) if v is not None]
+        keep_from = min(wanted, default=None)
         oldest = maintenance.expire(self._catalog, keep_from=keep_from, older_than=older_than)
         with self._catalog.writing() as connection:
             preimages.forget(connection, oldest)
@@ -216,8 +220,13 @@ class LakeTransaction:
         self._open = True
 
     def sql(self, text: str, *, dialect: str = "spark") -> Any:
-        """As ``Lake.sql``, inside the transaction."""
+        """As ``Lake.sql``, inside the transaction; statements about stream tables stay outside."""
         self._must_be_open()
+        if parse_stream_statement(text) is not None:
+            raise UserError(
+                "statements about stream tables are transactions of their own",
+                hint="run it with lake.sql, before or after this transaction",
+            )
         text = to_spark(text, dialect)
         statement = ast.parse_statement(text)
         match statement:

@@ -64,6 +64,8 @@ class Computation:
     reserve: Reserve | None = None
     """Set for a TopK; ``whole`` then says whether the reserve is all of its input."""
     whole: bool = False
+    refilled: str | None = None
+    """Why the reserve of a TopK was read from the query again, if it was: a code and a sentence."""
     applied: dict[str, Applied] = field(default_factory=dict)
     _deltas: dict[str, Rows] = field(default_factory=dict)
 
@@ -113,11 +115,13 @@ class Computation:
             return
         delta = self._compute(PartDelta(reserve.part, plan))
         if isinstance(delta, Spill):
+            self.refilled = "LARGE_DELTA: the delta was larger than a reserve is good for"
             self._refill(reserve)
             return
         held = self._contents(reserve.part.name)
         moved = move(reserve, held, self._conform(reserve.part.name, delta), whole=self.whole)
         if moved.reserve is None:
+            self.refilled = "RESERVE_DRY: the rows behind the result were used up"
             self._refill(reserve)
         else:
             self._publish(reserve, moved, moved.reserve, self._shown(moved))

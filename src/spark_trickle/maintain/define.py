@@ -20,18 +20,14 @@ from spark_trickle.errors import (
 from spark_trickle.maintain import graph, records
 from spark_trickle.maintain.compiling import tables_read
 from spark_trickle.maintain.compute import Pinned
-from spark_trickle.maintain.layout import (
-    HIDDEN_SCHEMA,
-    create_parts,
-    create_table,
-    segments_of,
-)
+from spark_trickle.maintain.layout import create_parts, create_table, segments_of
+from spark_trickle.maintain.outcome import Phases
 from spark_trickle.maintain.records import ACTIVE, RefreshReport, Source, StreamTable
-from spark_trickle.maintain.refresh import Phases, Refresher
+from spark_trickle.maintain.refresh import Refresher
 from spark_trickle.maintain.reserve import LARGEST
 from spark_trickle.maintain.strategy import Choice
 from spark_trickle.spark.run import Run
-from spark_trickle.storage.records import Table, TableName
+from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
 from spark_trickle.storage.transaction import Connection, Transaction
 
 MODES = ("AUTO", "DIFFERENTIAL", "FULL", "IMMEDIATE")
@@ -61,11 +57,12 @@ class Definer:
 
     def redefine(
         self, stream: StreamTable, wanted: Definition, known: list[StreamTable], choice: Choice
-    ) -> RefreshReport:
-        """Give a stream table another query, or the same anew; dependents see the net difference."""
-        report = self._define(wanted, known, stream, choice)
-        assert report is not None
-        return report
+    ) -> RefreshReport | None:
+        """Give a stream table another query, or the same anew; dependents see the net difference.
+
+        ``stream`` is the record as it was read, its generation one more.
+        """
+        return self._define(wanted, known, stream, choice)
 
     def _define(
         self,
@@ -77,6 +74,7 @@ class Definer:
         phases = Phases()
         tx = self.refresher.engine.catalog.begin()
         run = Run(self.refresher.engine, tx)
+        phases.end("start")
         try:
             tables = self._tables(wanted, tx, there)
             compiled = self.compile(wanted, tables)
@@ -89,6 +87,8 @@ class Definer:
                 pinned = _pinned(tables, tx.base)
                 filled = self.refresher.fill(stream, compiled, choice, tx, run, pinned, phases)
                 stream, report = filled.stream, filled.report
+            elif there is not None:
+                tx.truncate(TableName.of(stream.name))
             return self._commit(stream, there, report, tx, phases)
         except BaseException:
             tx.rollback()
@@ -123,12 +123,20 @@ class Definer:
                 hint="leave the LIMIT out and apply it when you read the stream table",
             )
 
-    def drop(self, tx: Transaction, stream: StreamTable) -> None:
-        """Stage the removal of a stream table and its private state."""
-        tx.drop_table(TableName.of(stream.name))
-        for segment in stream.segments:
-            tx.drop_table(TableName.of(segment.name))
-        tx.record(lambda connection, _: records.forget(connection, stream.uuid))
+    def drop(self, tx: Transaction, streams: list[StreamTable]) -> None:
+        """Stage the removal of stream tables and their private state."""
+        for stream in streams:
+            tx.drop_table(TableName.of(stream.name))
+            for segment in stream.segments:
+                tx.drop_table(TableName.of(segment.name))
+
+        def record(connection: Connection, _: int) -> None:
+            for stream in streams:
+                records.forget(connection, stream.uuid)
+            for stream in streams:
+                _unread(connection, stream)
+
+        tx.record(record)
 
     def rename(self, stream: StreamTable, to: TableName, known: list[StreamTable]) -> None:
         used_by = graph.dependents(known, stream.uuid)
@@ -142,7 +150,12 @@ class Definer:
         try:
             table = tx.rename_table(TableName.of(stream.name), to)
             renamed = replace(stream, name=str(table), generation=stream.generation + 1)
-            tx.record(lambda connection, _: records.save(connection, renamed))
+
+            def record(connection: Connection, _: int) -> None:
+                _nobody_else(connection, renamed)
+                records.save(connection, renamed)
+
+            tx.record(record)
             tx.commit(f"rename {stream.name}")
         except BaseException:
             tx.rollback()
@@ -219,6 +232,7 @@ class Definer:
             nonlocal final
             _sources_remain(connection, stream)
             if there is not None:
+                _nobody_else(connection, there)
                 records.succeed(connection, there.uuid, stream.uuid)
             records.save(connection, stream)
             if report is not None:
@@ -266,6 +280,28 @@ def _clear(
             hint="drop those first, or keep the names and types of the columns",
         )
     tx.drop_table(table)
+
+
+def _nobody_else(connection: Connection, there: StreamTable) -> None:
+    """What was computed is a difference to the contents at one frontier, and right for no other."""
+    for known in records.load(connection):
+        same = (known.uuid, known.sources, known.segments, known.generation + 1)
+        if same == (there.uuid, there.sources, there.segments, there.generation):
+            return
+    raise CommitConflictError(
+        f"stream table {there.name} was refreshed or changed by somebody else meanwhile",
+        hint="try again",
+    )
+
+
+def _unread(connection: Connection, dropped: StreamTable) -> None:
+    """A stream table made meanwhile would be left over nothing."""
+    readers = graph.dependents(records.load(connection), dropped.uuid)
+    if readers:
+        names = ", ".join(table.name for table in readers)
+        raise CommitConflictError(
+            f"{names} began to read {dropped.name} while it was dropped", hint="try again"
+        )
 
 
 def _sources_remain(connection: Connection, stream: StreamTable) -> None:

@@ -7,16 +7,16 @@ from typing import assert_never
 
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import DependencyError, NotFoundError, UserError
-from spark_trickle.ir.walk import scans
+from spark_trickle.ir.nodes import Distinct, UnionAll
+from spark_trickle.ir.walk import children, nodes, reads, scans
 from spark_trickle.maintain import graph
-from spark_trickle.maintain.layout import HIDDEN_SCHEMA
 from spark_trickle.maintain.records import StreamTable
 from spark_trickle.spark.ddl import Ddl
 from spark_trickle.spark.engine import Change
 from spark_trickle.spark.sources import table_name
 from spark_trickle.sql import statements as ast
 from spark_trickle.sql.statement_cursor import Name
-from spark_trickle.storage.records import Table, TableName
+from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
 from spark_trickle.storage.transaction import Transaction
 
 Compile = Callable[[StreamTable], CompiledQuery]
@@ -108,9 +108,16 @@ class Guard:
         plan = self._compile(stream).bound.plan
         if plan is None:
             return True
+        used = {c.id for c in plan.columns}
+        for node in nodes(plan):
+            used |= reads(node)
+            if isinstance(node, Distinct | UnionAll):
+                used |= {c.id for child in children(node) for c in child.columns}
         return any(
-            scan.source == source and column.lower() in {c.name.lower() for c in scan.columns}
+            c.id in used and c.name.lower() == column.lower()
             for scan in scans(plan)
+            if scan.source == source
+            for c in scan.columns
         )
 
     def _drops_schema(self, name: str) -> None:

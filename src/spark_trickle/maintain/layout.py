@@ -13,11 +13,8 @@ from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, S
 from spark_trickle.maintain.apply import Stored
 from spark_trickle.maintain.records import Segment, StreamTable
 from spark_trickle.maintain.reserve import reserve_of
-from spark_trickle.storage.records import NewColumn, Table, TableName
+from spark_trickle.storage.records import HIDDEN_SCHEMA, NewColumn, Table, TableName
 from spark_trickle.storage.transaction import Transaction
-
-HIDDEN_SCHEMA = "__trickle"
-"""The schema of tables that hold private state; users do not see it listed."""
 
 Types = Callable[[Part], list[tuple[str, str]]]
 """The names and Spark types of a part's columns."""
@@ -93,9 +90,7 @@ def stored(tables: dict[str, Table], compiled: CompiledQuery) -> dict[str, Store
 
 def segments_of(tables: dict[str, Table]) -> tuple[Segment, ...]:
     return tuple(
-        Segment(part, table.uuid, f"{table.schema}.`{table.name}`")
-        for part, table in tables.items()
-        if part != RESULT
+        Segment(part, table.uuid, str(table)) for part, table in tables.items() if part != RESULT
     )
 
 

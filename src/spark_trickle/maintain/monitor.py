@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from spark_trickle.compile import CompiledQuery
+from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.maintain import graph
-from spark_trickle.maintain.records import RefreshReport, StreamTable
+from spark_trickle.maintain.records import RefreshReport, Source, StreamTable
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.storage.catalog import Catalog
 
@@ -71,11 +72,7 @@ def describe(
 
 def staleness(catalog: Catalog, stream: StreamTable) -> float:
     """How long the oldest change that the contents do not reflect has been there."""
-    behind = [
-        source.version
-        for source in stream.sources
-        if not catalog.changes(source.name, source.version).empty
-    ]
+    behind = [source.version for source in stream.sources if _changed_since(catalog, source)]
     if not behind:
         return 0.0
     with catalog.reading() as connection:
@@ -83,6 +80,14 @@ def staleness(catalog: Catalog, stream: StreamTable) -> float:
             "SELECT min(snapshot_time) FROM ducklake_snapshot WHERE snapshot_id > ?", (min(behind),)
         )
     return max(0.0, time.time() - _seconds(rows[0][0]))
+
+
+def _changed_since(catalog: Catalog, source: Source) -> bool:
+    try:
+        return not catalog.changes(source.name, source.version).empty
+    except (SourceChangedError, NotFoundError):
+        # What cannot be told apart from a change counts as one.
+        return True
 
 
 def _seconds(moment: str | datetime) -> float:

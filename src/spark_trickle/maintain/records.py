@@ -27,9 +27,9 @@ TABLES = (
          version BIGINT NOT NULL, PRIMARY KEY (stream_uuid, source_uuid))""",
     """CREATE TABLE IF NOT EXISTS trickle_refresh (
          stream_uuid VARCHAR NOT NULL, started_at DOUBLE PRECISION NOT NULL,
-         report VARCHAR NOT NULL)""",
+         effective_mode VARCHAR NOT NULL, report VARCHAR NOT NULL)""",
     """CREATE INDEX IF NOT EXISTS trickle_refresh_by_table
-         ON trickle_refresh (stream_uuid, started_at)""",
+         ON trickle_refresh (stream_uuid, effective_mode, started_at)""",
 )
 
 
@@ -196,7 +196,8 @@ def succeed(connection: Connection, uuid: str, other: str) -> None:
 
 def add_history(connection: Connection, uuid: str, report: RefreshReport) -> None:
     connection.execute(
-        "INSERT INTO trickle_refresh VALUES (?, ?, ?)", (uuid, report.started_at, report.to_json())
+        "INSERT INTO trickle_refresh VALUES (?, ?, ?, ?)",
+        (uuid, report.started_at, report.effective_mode, report.to_json()),
     )
 
 
@@ -210,3 +211,19 @@ def history(
         [*([uuid] if uuid else []), most],
     )
     return [RefreshReport.from_json(report) for (report,) in rows]
+
+
+def measured(connection: Connection, uuid: str, most: int = 50) -> list[RefreshReport]:
+    """The newest refreshes that computed something, newest first, and of each mode some at least.
+
+    A mode that has not run for long is still known by what it took then.
+    """
+    found = []
+    for mode in ("FULL", "DIFFERENTIAL", "TOPK"):
+        found += connection.execute(
+            "SELECT report FROM trickle_refresh WHERE stream_uuid = ? AND effective_mode = ? "
+            "ORDER BY started_at DESC LIMIT ?",
+            (uuid, mode, most),
+        )
+    reports = [RefreshReport.from_json(report) for (report,) in found]
+    return sorted(reports, key=lambda report: -report.started_at)

@@ -6,7 +6,6 @@ report says what was really done. Whatever fails leaves contents and frontier as
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.segment import RESULT
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import (
+    BindError,
     CommitConflictError,
     InvariantError,
     NotFoundError,
@@ -32,8 +32,17 @@ from spark_trickle.maintain.apply import Applied, Stored, apply_delta
 from spark_trickle.maintain.compiling import Compiler
 from spark_trickle.maintain.compute import FEW, Computation, Pinned
 from spark_trickle.maintain.layout import stored_parts
+from spark_trickle.maintain.outcome import (
+    Filled,
+    Phases,
+    first_report,
+    may_differ,
+    moved_record,
+    same_columns,
+    save_refresh,
+)
 from spark_trickle.maintain.records import RefreshReport, StreamTable
-from spark_trickle.maintain.reserve import RESERVE_PART, reserve_of
+from spark_trickle.maintain.reserve import reserve_of
 from spark_trickle.maintain.strategy import Choice, choose
 from spark_trickle.spark.engine import Engine
 from spark_trickle.spark.run import Run
@@ -41,6 +50,7 @@ from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.statement_dialect import to_spark
 from spark_trickle.sql.statements import Query, parse_statement
 from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.faults import reach
 from spark_trickle.storage.records import ScanPlan, Table, TableName
 from spark_trickle.storage.transaction import Connection, Transaction
 
@@ -48,34 +58,6 @@ if TYPE_CHECKING:
     from spark_trickle.spark.session import DataFrame
 
 ATTEMPTS = 5
-
-
-class Phases:
-    """Seconds by phase."""
-
-    def __init__(self) -> None:
-        self.started_at = time.time()
-        self._begun = self._last = time.perf_counter()
-        self.seconds: dict[str, float] = {}
-
-    def end(self, phase: str) -> None:
-        now = time.perf_counter()
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
-        self._last = now
-
-    @property
-    def total(self) -> float:
-        return time.perf_counter() - self._begun
-
-
-@dataclass(frozen=True)
-class Filled:
-    """What a computation leads to, once it is committed."""
-
-    stream: StreamTable
-    report: RefreshReport
-    changed: bool
-    """Whether any row of any part changes."""
 
 
 @dataclass
@@ -107,22 +89,31 @@ class Refresher:
 
     def reload(self, stream: StreamTable) -> StreamTable:
         with self.engine.catalog.reading() as connection:
-            return next(t for t in records.load(connection) if t.uuid == stream.uuid)
+            found = [t for t in records.load(connection) if t.uuid == stream.uuid]
+        if not found:
+            raise NotFoundError(
+                f"stream table {stream.name} was dropped or replaced meanwhile",
+                hint="look it up again with SHOW STREAM TABLES",
+            )
+        return found[0]
 
     def _attempt(self, stream: StreamTable, asked: str, after: Mapping[str, int]) -> RefreshReport:
         phases = Phases()
         tx = self.engine.catalog.begin()
         try:
             pinned = self._pin(stream, asked, tx.base, after)
-            report = replace(_report(stream, asked, pinned, phases), version=tx.base)
             phases.end("pin")
-            if stream.populated and asked != "FULL" and not any(map(_may_differ, pinned.values())):
+            compiled = self._compile(stream, pinned)
+            phases.end("compile")
+            report = replace(first_report(stream, asked, pinned, phases), version=tx.base)
+            reach("refresh-pinned")
+            if stream.populated and asked != "FULL" and not any(map(may_differ, pinned.values())):
                 tx.rollback()
                 report = replace(
                     report, effective_mode="NO_DATA", reason="NO_CHANGES: no source changed"
                 )
-                return self._settle(stream, _moved(stream, pinned), report, phases)
-            return self._compute(stream, asked, tx, pinned, report, phases)
+                return self._settle(stream, moved_record(stream, pinned), report, phases)
+            return self._compute(stream, asked, compiled, tx, pinned, report, phases)
         except BaseException:
             tx.rollback()
             raise
@@ -153,20 +144,35 @@ class Refresher:
             pinned[source.name] = Pinned(table, source.version, target, changes)
         return pinned
 
+    def _compile(self, stream: StreamTable, pinned: Mapping[str, Pinned]) -> CompiledQuery:
+        """The query over the sources as they are now; SourceChangedError if it gives other columns."""
+        tables = [source.table for source in pinned.values()]
+        try:
+            compiled = self.compiler.compile(stream.query, stream.dialect, tables)
+        except BindError as error:
+            raise SourceChangedError(
+                f"the query of stream table {stream.name} no longer fits its sources: {error.message}",
+                hint=f"give it another query with ALTER STREAM TABLE {stream.name} AS SELECT …",
+            ) from None
+        if not isinstance(compiled.verdict, FullOnly):
+            table = self.engine.catalog.table(stream.name)
+            same_columns(stream, table, [column.name for column in compiled.result.columns])
+        return compiled
+
     def _compute(
         self,
         stream: StreamTable,
         asked: str,
+        compiled: CompiledQuery,
         tx: Transaction,
         pinned: Mapping[str, Pinned],
         report: RefreshReport,
         phases: Phases,
     ) -> RefreshReport:
-        tables = [source.table for source in pinned.values()]
-        compiled = self.compiler.compile(stream.query, stream.dialect, tables)
-        phases.end("compile")
         choice = self._choose(stream, asked, compiled, pinned, report)
+        phases.end("choose")
         run = Run(self.engine, tx)
+        phases.end("start")
         try:
             filled = self.fill(stream, compiled, choice, tx, run, pinned, phases, report)
             if filled.changed or not stream.populated:
@@ -188,9 +194,10 @@ class Refresher:
         report: RefreshReport | None = None,
     ) -> Filled:
         """Compute and stage in the way that was chosen."""
-        report = report or _report(stream, stream.refresh_mode, pinned, phases)
+        report = report or first_report(stream, stream.refresh_mode, pinned, phases)
         stored = stored_parts(tx, stream, compiled)
         whole = any(segment.whole for segment in stream.segments)
+        reason = choice.reason
         if isinstance(compiled.verdict, FullOnly):
             applied = {RESULT: self._rerun(stream, tx, run, pinned, stored[RESULT])}
         else:
@@ -199,12 +206,14 @@ class Refresher:
             )
             work.full() if choice.mode == "FULL" else work.differential()
             applied, whole = work.applied, work.whole
+            reason = work.refilled or reason
         phases.end("compute")
+        reach("refresh-computed")
         result = applied.get(RESULT, Applied())
         report = replace(
             report,
             effective_mode=choice.mode,
-            reason=choice.reason,
+            reason=reason,
             rows_inserted=result.inserted,
             rows_deleted=result.deleted,
             rows_read=run.rows_read,
@@ -213,7 +222,7 @@ class Refresher:
             source_rows=self._source_rows(pinned),
         )
         changed = any(part != Applied() for part in applied.values())
-        return Filled(_moved(stream, pinned, whole=whole), report, changed)
+        return Filled(moved_record(stream, pinned, whole=whole), report, changed)
 
     def names_after(
         self,
@@ -264,7 +273,7 @@ class Refresher:
         if asked == "DIFFERENTIAL":
             return Choice(mode, "ASKED", "DIFFERENTIAL was asked for")
         with self.engine.catalog.reading() as connection:
-            history = records.history(connection, stream.uuid, most=50)
+            history = records.measured(connection, stream.uuid)
         choice = choose(history, sum(report.delta_rows.values()), self._source_rows(pinned))
         return replace(choice, mode=mode) if choice.mode == "DIFFERENTIAL" else choice
 
@@ -278,6 +287,7 @@ class Refresher:
     ) -> Applied:
         """A query that has no plan: its own text again, and the difference to what is stored."""
         frame = self.text_frame(stream.query, stream.dialect, pinned)
+        same_columns(stream, stored.table, [name for name, _ in run.shape(frame)])
         spilled = run.spill_difference(frame, tx.scan(stored.table))
         return apply_delta(run, tx, stored, run.small(spilled, FEW))
 
@@ -316,10 +326,13 @@ class Refresher:
             final = replace(
                 report, version=version, seconds=phases.total, phases=dict(phases.seconds)
             )
-            _save(connection, stream, moved, final)
+            save_refresh(connection, stream, moved, final)
+            reach("refresh-recorded")
 
         tx.record(record)
+        reach("refresh-before-commit")
         tx.commit(f"refresh {stream.name}")
+        reach("refresh-committed")
         return final
 
     def _settle(
@@ -328,7 +341,7 @@ class Refresher:
         """Move the frontier where no row changed: no new version of the lake."""
         with self.engine.catalog.writing() as connection:
             final = replace(report, seconds=phases.total, phases=dict(phases.seconds))
-            _save(connection, stream, moved, final)
+            save_refresh(connection, stream, moved, final)
         return final
 
     def _note_failure(self, stream: StreamTable, asked: str, error: TrickleError) -> None:
@@ -367,48 +380,3 @@ class PinnedSource:
 
     def scan(self, table: Table) -> ScanPlan:
         return self.catalog.scan(table, self._pinned[table.full_name.key].after)
-
-
-def _moved(
-    stream: StreamTable, pinned: Mapping[str, Pinned], *, whole: bool | None = None
-) -> StreamTable:
-    """The record after a refresh that brought the sources to their pinned versions."""
-    sources = tuple(replace(s, version=pinned[s.name].after) for s in stream.sources)
-    segments = stream.segments
-    if whole is not None:
-        segments = tuple(
-            replace(s, whole=whole) if s.part == RESERVE_PART else s for s in stream.segments
-        )
-    return replace(stream, sources=sources, segments=segments, populated=True, last_error=None)
-
-
-def _save(
-    connection: Connection, stream: StreamTable, moved: StreamTable, report: RefreshReport
-) -> None:
-    """Write frontier and history, unless somebody else moved the stream table since it was read."""
-    known = [t for t in records.load(connection) if t.uuid == stream.uuid]
-    if not known or replace(known[0], last_error=stream.last_error) != stream:
-        raise CommitConflictError(
-            f"stream table {stream.name} was refreshed or changed by somebody else meanwhile",
-            hint="refresh it again",
-        )
-    records.save(connection, moved)
-    records.add_history(connection, stream.uuid, report)
-
-
-def _report(
-    stream: StreamTable, asked: str, pinned: Mapping[str, Pinned], phases: Phases
-) -> RefreshReport:
-    return RefreshReport(
-        stream.name,
-        "NO_DATA",
-        "",
-        asked,
-        sources={name: (p.before, p.after) for name, p in pinned.items()},
-        delta_rows={name: p.changed_rows for name, p in pinned.items() if p.changed_rows},
-        started_at=phases.started_at,
-    )
-
-
-def _may_differ(source: Pinned) -> bool:
-    return source.changes is None or not source.changes.empty

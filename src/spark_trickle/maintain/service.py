@@ -11,7 +11,9 @@ import pyarrow as pa
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import (
     AlreadyExistsError,
+    CommitConflictError,
     DependencyError,
+    InvariantError,
     NotFoundError,
     TrickleError,
     UserError,
@@ -28,7 +30,7 @@ from spark_trickle.maintain.strategy import Choice
 from spark_trickle.spark.engine import Engine
 from spark_trickle.spark.run import Run
 from spark_trickle.storage.records import TableName
-from spark_trickle.storage.transaction import Transaction
+from spark_trickle.storage.transaction import Connection, Transaction
 
 NEW_QUERY = Choice("FULL", "NEW_QUERY", "the query changed")
 REPAIR = Choice("FULL", "REPAIR", "a repair was asked for")
@@ -113,6 +115,8 @@ class StreamTables:
         stream = self.get(name)
         if status is not None and status not in (records.ACTIVE, records.SUSPENDED):
             raise UserError(f"{status!r} is not a status", hint="one of ACTIVE, SUSPENDED")
+        if status is not None and stream.status == records.ERROR:
+            raise _out_of_service(stream)
         changed = replace(
             stream,
             schedule=schedules.checked(schedule) if schedule is not None else stream.schedule,
@@ -124,10 +128,14 @@ class StreamTables:
             wanted = _definition(changed, query=query, dialect=dialect)
             self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
             return
+        self._set(stream, changed)
+
+    def _set(self, stream: StreamTable, changed: StreamTable) -> None:
+        """Give a stream table other settings."""
         if changed.refresh_mode != stream.refresh_mode:
             self._definer.check(_definition(changed), self._compiled(stream.query, stream.dialect))
         with self._catalog.writing() as connection:
-            records.save(connection, changed)
+            records.save(connection, _unchanged(connection, stream, changed))
 
     def rename(self, name: str | TableName, to: TableName) -> None:
         self._definer.rename(self.get(name), to, self.all())
@@ -149,8 +157,7 @@ class StreamTables:
             )
         tx = self._catalog.begin()
         try:
-            for table in (*reversed(others), stream):
-                self._definer.drop(tx, table)
+            self._definer.drop(tx, [*reversed(others), stream])
             tx.commit(f"drop stream table {stream.name}")
         except BaseException:
             tx.rollback()
@@ -163,7 +170,18 @@ class StreamTables:
                 f"stream table {stream.name} is suspended",
                 hint=f"ALTER STREAM TABLE {stream.name} RESUME",
             )
-        return self._refresher.refresh(stream, asked="FULL" if full else None)
+        return self._refresh(stream, asked="FULL" if full else None)
+
+    def _refresh(
+        self,
+        stream: StreamTable,
+        *,
+        asked: str | None = None,
+        after: Mapping[str, int] | None = None,
+    ) -> RefreshReport:
+        if stream.status == records.ERROR:
+            raise _out_of_service(stream)
+        return self._refresher.refresh(stream, asked=asked, after=after)
 
     def refresh_all(self) -> list[RefreshReport]:
         """All active stream tables, at one version of the base tables, siblings in parallel."""
@@ -194,7 +212,7 @@ class StreamTables:
             for source in stream.sources
         }
         try:
-            return self._refresher.refresh(stream, after=after)
+            return self._refresh(stream, after=after)
         except TrickleError as error:
             reason = f"{type(error).__name__}: {error.message}"
             return RefreshReport(
@@ -213,7 +231,9 @@ class StreamTables:
         fresh = replace(
             stream, status=records.ACTIVE, populated=False, generation=stream.generation + 1
         )
-        return self._definer.redefine(fresh, _definition(fresh), self.all(), REPAIR)
+        report = self._definer.redefine(fresh, _definition(fresh), self.all(), REPAIR)
+        assert report is not None
+        return report
 
     def verify(self, name: str) -> Difference:
         """Run the defining query at the frontier and compare, row by row."""
@@ -275,17 +295,40 @@ class StreamTables:
 
     def _replace(self, there: StreamTable, wanted: Definition) -> RefreshReport | None:
         same = (wanted.query.strip(), wanted.dialect) == (there.query.strip(), there.dialect)
+        changed = replace(
+            there,
+            schedule=wanted.schedule,
+            refresh_mode=wanted.refresh_mode,
+            generation=there.generation + 1,
+        )
         if not same:
-            changed = replace(
-                there,
-                schedule=wanted.schedule,
-                refresh_mode=wanted.refresh_mode,
-                generation=there.generation + 1,
-            )
             return self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
         if (wanted.schedule, wanted.refresh_mode) != (there.schedule, there.refresh_mode):
-            self.alter(there.name, schedule=wanted.schedule, refresh_mode=wanted.refresh_mode)
+            self._set(there, changed)
         return None
+
+
+def _unchanged(connection: Connection, seen: StreamTable, changed: StreamTable) -> StreamTable:
+    """New settings on the record as it is now: a refresh may have moved the frontier meanwhile."""
+    known = [table for table in records.load(connection) if table.uuid == seen.uuid]
+    if not known or known[0].generation != seen.generation:
+        raise CommitConflictError(
+            f"stream table {seen.name} was changed by somebody else meanwhile", hint="try again"
+        )
+    return replace(
+        known[0],
+        schedule=changed.schedule,
+        refresh_mode=changed.refresh_mode,
+        status=changed.status if changed.status != seen.status else known[0].status,
+        generation=changed.generation,
+    )
+
+
+def _out_of_service(stream: StreamTable) -> InvariantError:
+    return InvariantError(
+        f"stream table {stream.name} is out of service: {stream.last_error}",
+        hint=f"run repair_stream_table({stream.name!r})",
+    )
 
 
 def _mode(mode: str) -> str:

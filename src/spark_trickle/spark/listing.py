@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_trickle.errors import NotFoundError
 from spark_trickle.spark.sources import SnapshotSource, Source, TransactionSource, table_name
 from spark_trickle.sql import statements as ast
-from spark_trickle.storage.records import Table
+from spark_trickle.storage.records import HIDDEN_SCHEMA, Table
 
 
 def answer(statement: ast.ShowTables | ast.ShowSchemas | ast.Describe, source: Source) -> pa.Table:
@@ -18,7 +18,8 @@ def answer(statement: ast.ShowTables | ast.ShowSchemas | ast.Describe, source: S
         case ast.ShowTables(schema):
             return _tables(source, schema)
         case ast.ShowSchemas():
-            return _text_table({"namespace": source.catalog.schemas()})
+            schemas = [name for name in source.catalog.schemas() if name != HIDDEN_SCHEMA]
+            return _text_table({"namespace": schemas})
         case ast.Describe(name):
             return _columns(source.table(table_name(name)))
         case _:
@@ -39,13 +40,15 @@ def _tables(source: Source, schema: str | None) -> pa.Table:
 
 
 def visible(source: Source) -> list[Table]:
+    """The tables of users, without private state of stream tables."""
     match source:
         case SnapshotSource():
-            return list(source.catalog.tables(source.version))
+            tables = source.catalog.tables(source.version)
         case TransactionSource():
-            return list(source.tx.tables())
+            tables = source.tx.tables()
         case _:
-            return list(source.catalog.tables())
+            tables = source.catalog.tables()
+    return [table for table in tables if table.schema != HIDDEN_SCHEMA]
 
 
 def _columns(table: Table) -> pa.Table:

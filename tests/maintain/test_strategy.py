@@ -1,0 +1,173 @@
+"""The choice between FULL and DIFFERENTIAL against a pretended machine with known costs.
+
+B11 of the traps: a cost that is measured once and wrongly must not be believed for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from spark_trickle.maintain.records import RefreshReport
+from spark_trickle.maintain.strategy import REMEASURE_AFTER, choose, estimate
+
+ROWS = 1_000_000
+
+
+def ran(mode: str, seconds: float, changed: int = 0, source_rows: int = ROWS) -> RefreshReport:
+    deltas = {"t": changed} if changed else {}
+    return RefreshReport("s", mode, "", delta_rows=deltas, source_rows=source_rows, seconds=seconds)
+
+
+class Machine:
+    """Refreshes one after another, newest first in ``history``, at costs that may change."""
+
+    def __init__(self, full: float, fixed: float, per_row: float) -> None:
+        self.full, self.fixed, self.per_row = full, fixed, per_row
+        self.history: list[RefreshReport] = []
+
+    def seconds(self, mode: str, changed: int) -> float:
+        return self.full if mode == "FULL" else self.fixed + self.per_row * changed
+
+    def run(self, mode: str, changed: int) -> None:
+        self.history.insert(0, ran(mode, self.seconds(mode, changed), changed))
+
+    def refresh(self, changed: int) -> str:
+        choice = choose(self.history, changed, ROWS)
+        self.run(choice.mode, changed)
+        return choice.mode
+
+    def cheaper(self, changed: int) -> str:
+        by_delta = self.seconds("DIFFERENTIAL", changed)
+        return "DIFFERENTIAL" if by_delta <= self.full else "FULL"
+
+
+def test_before_any_measurement_a_delta_is_preferred() -> None:
+    choice = choose([], 10, ROWS)
+    assert (choice.mode, choice.code) == ("DIFFERENTIAL", "FULL_UNMEASURED")
+    assert choice.reason.startswith("FULL_UNMEASURED: ")
+
+
+def test_small_and_huge_changes_after_one_full_run() -> None:
+    history = [ran("FULL", 10.0)]
+    assert choose(history, 100, ROWS).mode == "DIFFERENTIAL"
+    assert choose(history, ROWS, ROWS).mode == "FULL"
+    assert choose(history, ROWS, ROWS).code == "CHEAPER"
+
+
+@pytest.mark.parametrize(
+    ("full", "fixed", "per_row"),
+    [(10.0, 0.2, 30e-6), (10.0, 0.2, 3e-6), (0.5, 0.4, 1e-6), (3.0, 0.3, 100e-6)],
+)
+def test_it_learns_where_the_two_meet(full: float, fixed: float, per_row: float) -> None:
+    machine = Machine(full, fixed, per_row)
+    machine.run("FULL", 0)
+    sizes = [10, 100_000, 1_000, 400_000, 10_000, 30_000, 800_000, 200_000]
+    for changed in sizes * 3:
+        machine.refresh(changed)
+    for changed in sizes:
+        chosen = choose(machine.history, changed, ROWS).mode
+        best = min(machine.seconds(m, changed) for m in ("FULL", "DIFFERENTIAL"))
+        assert machine.seconds(chosen, changed) <= 1.2 * best, (changed, chosen)
+
+
+def test_estimates_follow_the_measurements() -> None:
+    history = [ran("DIFFERENTIAL", 0.5 + 2e-6 * n, n) for n in (100, 50_000, 200_000, 400_000)]
+    expected = estimate([*history, ran("FULL", 4.0)], 100_000, ROWS)
+    assert expected.differential == pytest.approx(0.7, rel=0.1)
+    assert expected.full == 4.0
+
+
+def test_a_full_run_costs_more_when_the_sources_have_grown() -> None:
+    assert estimate([ran("FULL", 1.0, source_rows=1_000)], 1, 10_000).full == 10.0
+
+
+def test_what_did_nothing_teaches_nothing() -> None:
+    """B4: runs that were skipped, failed or had nothing to do must not look like fast deltas."""
+    real = [ran("DIFFERENTIAL", 2.0, 1_000), ran("FULL", 3.0)]
+    idle = [ran(mode, 0.001) for mode in ("NO_DATA", "SKIPPED", "ERROR") for _ in range(40)]
+    assert estimate([*idle, *real], 1_000, ROWS) == estimate(real, 1_000, ROWS)
+
+
+def test_a_full_run_counts_as_full_only() -> None:
+    """B4: the mode that really ran is what is learnt from."""
+    slow = [ran("FULL", 60.0, 1_000) for _ in range(10)]
+    assert estimate(slow, 1_000, ROWS).differential < 1.0
+
+
+def test_b11_full_is_measured_again_although_idle_runs_come_between() -> None:
+    machine = Machine(full=1.0, fixed=0.9, per_row=0.0)
+    machine.run("FULL", 0)
+    machine.full = 0.2  # the first one was slow by accident
+    modes = []
+    for _ in range(3 * REMEASURE_AFTER):
+        modes.append(machine.refresh(1_000))
+        machine.history.insert(0, ran("NO_DATA", 0.001))
+    assert "FULL" in modes
+    assert modes[-1] == "FULL", "and then the better one stays"
+
+
+def test_b11_differential_is_measured_again() -> None:
+    machine = Machine(full=1.0, fixed=1.5, per_row=0.0)
+    machine.run("FULL", 0)
+    machine.run("DIFFERENTIAL", 1_000)  # slow by accident
+    machine.fixed = 0.2
+    modes = [machine.refresh(1_000) for _ in range(3 * REMEASURE_AFTER)]
+    assert modes[-1] == "DIFFERENTIAL"
+
+
+@pytest.mark.parametrize("wrong", [5.0, 20.0])
+def test_b11_one_absurd_measurement_is_not_believed_for_ever(wrong: float) -> None:
+    """The first full run also starts Spark and compiles code; later ones are far cheaper."""
+    machine = Machine(full=wrong, fixed=1.0, per_row=0.0)
+    machine.run("FULL", 0)
+    machine.full = 0.3
+    modes = [machine.refresh(500_000) for _ in range(4 * REMEASURE_AFTER)]
+    assert modes[-1] == "FULL"
+    assert modes.count("DIFFERENTIAL") <= 2 * REMEASURE_AFTER
+
+
+def test_b11_neither_is_chosen_for_ever_when_costs_change() -> None:
+    machine = Machine(full=2.0, fixed=0.2, per_row=8e-6)
+    machine.run("FULL", 0)
+    for _ in range(30):
+        machine.refresh(150_000)
+    assert machine.refresh(150_000) == "DIFFERENTIAL"
+    machine.full = 0.6
+    assert _settles(machine, lambda: machine.refresh(150_000)) == "FULL"
+    machine.full = 4.0
+    assert _settles(machine, lambda: machine.refresh(150_000)) == "DIFFERENTIAL"
+
+
+def _settles(machine: Machine, refresh: Callable[[], str]) -> str:
+    return [refresh() for _ in range(4 * REMEASURE_AFTER)][-1]
+
+
+def test_b11_a_cold_first_run_is_measured_again_for_small_changes_too() -> None:
+    machine = Machine(full=8.0, fixed=0.4, per_row=0.0)
+    machine.run("FULL", 0)
+    machine.full = 0.1
+    modes = [machine.refresh(10) for _ in range(150)]
+    assert "FULL" in modes
+    assert modes[-1] == "FULL"
+
+
+def test_a_long_full_run_is_not_repeated_to_learn_from_it() -> None:
+    machine = Machine(full=3_600.0, fixed=10.0, per_row=0.0)
+    machine.run("FULL", 0)
+    assert {machine.refresh(10) for _ in range(3_000)} == {"DIFFERENTIAL"}
+
+
+def test_starting_spark_is_no_part_of_the_cost() -> None:
+    slow = ran("FULL", 9.0)
+    slow = replace(slow, phases={"start": 8.0, "compute": 1.0})
+    assert estimate([slow], 1, ROWS).full == 1.0
+
+
+def test_measuring_again_is_rare() -> None:
+    machine = Machine(full=1.0, fixed=0.7, per_row=0.0)
+    machine.run("FULL", 0)
+    modes = [machine.refresh(1_000) for _ in range(200)]
+    assert modes.count("FULL") <= 200 // REMEASURE_AFTER + 1
