@@ -42,7 +42,6 @@ def compile_query(
     views: Mapping[str, str] | None = None,
 ) -> CompiledQuery:
     """Every stage of one query; raises ParseError, BindError or UnsupportedQueryError."""
-    parsed = parse_query(sql, dialect)
     bound = bind(sql, sources, views, dialect)
     normalized = None if bound.plan is None else normalize(bound.plan)
     judged = verdict(normalized, bound.blockers)
@@ -51,7 +50,7 @@ def compile_query(
         parts = tuple(
             replace(part, plan=merge(part.plan)) for part in cut(normalized, sources, bound.names)
         )
-    return CompiledQuery(sql, parsed, bound, normalized, judged, parts)
+    return CompiledQuery(sql, dialect, bound, normalized, judged, parts)
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,18 @@ class CompiledQuery:
     """A query with the value of every stage."""
 
     sql: str
-    parsed: Parsed
+    dialect: str
     bound: Bound
     normalized: Node | None
     """None only for a query that is FullOnly because it has no plan."""
     verdict: Verdict
     parts: tuple[Part, ...]
     """Segments in the order in which they are computed, then the result; empty if FullOnly."""
+
+    @cached_property
+    def parsed(self) -> Parsed:
+        """The syntax tree; ``bind`` has read its own."""
+        return parse_query(self.sql, self.dialect)
 
     @property
     def result(self) -> Part:
@@ -194,7 +198,7 @@ class DeltaPlan:
 
 def render(query: exp.Query, *, pretty: bool = False) -> str:
     """A lowered query as Spark SQL."""
-    return query.sql(TrickleSpark, pretty=pretty)
+    return query.sql(TrickleSpark, pretty=pretty, copy=False)
 
 
 def shown_name(source: str, version: Version) -> exp.Table:

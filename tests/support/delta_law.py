@@ -96,15 +96,15 @@ class Laboratory:
         deltas = {d.part.name: d for d in query.delta(changed, inserts).parts}
         for part in query.parts:
             names = [column.name for column in part.columns]
-            for version in (Version.BEFORE, Version.AFTER):
-                self._store(part.name, version, query.full_query(part, _all_at(version)))
+            full = query.full_query(part, table_names).sql("duckdb", copy=False)
+            self._store(part.name, Version.AFTER, full)
+            self._store(part.name, Version.BEFORE, full.replace('"after".', '"before".'))
             before = self._rows(part.name, Version.BEFORE)
             after = self._rows(part.name, Version.AFTER)
             text, plan = "", ""
             if part.name in deltas:
-                lowered = deltas[part.name].query(table_names)
-                text = lowered.sql("duckdb", pretty=True)
-                self._store(part.name, Version.DELTA, lowered)
+                text = deltas[part.name].query(table_names).sql("duckdb", copy=False)
+                self._store(part.name, Version.DELTA, text)
                 delta = _weighted(self._rows(part.name, Version.DELTA))
                 before.update(delta)
                 if part is query.result:
@@ -119,8 +119,7 @@ class Laboratory:
                 return Failure(f"{part.name} {names}", +missing, -missing, text, plan)
         return None
 
-    def _store(self, name: str, version: Version, query: exp.Query) -> None:
-        sql = query.sql("duckdb")
+    def _store(self, name: str, version: Version, sql: str) -> None:
         self.connection.execute(f'CREATE OR REPLACE TABLE {version.value}."{name}" AS {sql}')
 
     def _rows(self, name: str, version: Version) -> Counter[Row]:
@@ -132,10 +131,6 @@ def _weighted(rows: Counter[Row]) -> Counter[Row]:
     """Rows whose last value is their weight; the lowered delta must be net already."""
     assert all(count == 1 and row[-1] != 0 for row, count in rows.items()), "not net"
     return Counter({row[:-1]: row[-1] for row in rows})
-
-
-def _all_at(version: Version):  # type: ignore[no-untyped-def]
-    return lambda source, _: table_names(source, version)
 
 
 def _literal(value: object) -> str:

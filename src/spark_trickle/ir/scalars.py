@@ -102,6 +102,20 @@ def enclosed(expression: exp.Expression) -> exp.Expression:
     return result
 
 
+def duplicate(expression: exp.Expression) -> exp.Expression:
+    """A copy; a plain column, which is what is copied most, is made anew, which is far cheaper."""
+    if type(expression) is not exp.Column:
+        return expression.copy()
+    arguments = {
+        name: exp.Identifier(this=part.this, quoted=part.args.get("quoted"))
+        for name, part in expression.args.items()
+        if isinstance(part, exp.Identifier)
+    }
+    column = exp.Column(**arguments)
+    column.type = expression.type
+    return column
+
+
 def substitute(
     expression: exp.Expression, replacements: Mapping[int, exp.Expression]
 ) -> exp.Expression:
@@ -113,7 +127,8 @@ def substitute(
         replacement = replacements.get(column_id(node))
         if replacement is None:
             return node
-        return replacement.copy() if _stands_alone(node) else enclosed(replacement.copy())
+        copy = duplicate(replacement)
+        return copy if _stands_alone(node) else enclosed(copy)
 
     return expression.transform(replace)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.ir.scalars import column_id, conjunction, substitute
+from spark_trickle.ir.scalars import column_id, conjunction, duplicate, substitute
 from spark_trickle.ir.types import WEIGHT, Column, Schema
 
 EMPTY = "__row"
@@ -100,9 +100,11 @@ def named(source: exp.Expression, alias: str, columns: Schema, weighted: bool) -
 
 def outputs(block: Block) -> list[exp.Expression]:
     """The SELECT list: every column under its unique name, then the weight if there is one."""
-    selected = [aliased(block.values[column.id].copy(), str(column)) for column in block.columns]
+    selected = [
+        aliased(duplicate(block.values[column.id]), str(column)) for column in block.columns
+    ]
     if block.weight is not None:
-        selected.append(aliased(block.weight.copy(), WEIGHT))
+        selected.append(aliased(duplicate(block.weight), WEIGHT))
     return selected or [aliased(exp.Literal.number(1), EMPTY)]
 
 
@@ -160,4 +162,4 @@ def plain_id(expression: exp.Expression) -> int | None:
 
 def order_column(column: Column, values: Mapping[int, exp.Expression]) -> exp.Expression:
     """A column as it is written over the FROM items."""
-    return values[column.id].copy()
+    return duplicate(values[column.id])

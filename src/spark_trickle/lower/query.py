@@ -33,7 +33,7 @@ from spark_trickle.ir.nodes import (
     Values,
     Window,
 )
-from spark_trickle.ir.scalars import column_ids
+from spark_trickle.ir.scalars import column_ids, duplicate
 from spark_trickle.ir.shared import Shared
 from spark_trickle.ir.types import WEIGHT, Version
 from spark_trickle.lower import block as blocks
@@ -56,7 +56,7 @@ def lower(
     wanted = outputs if outputs is not None else [column.name for column in plan.columns]
     pairs = zip(plan.columns, wanted, strict=True)
     query = blocks.select(
-        result, [aliased(result.values[column.id].copy(), name) for column, name in pairs]
+        result, [aliased(duplicate(result.values[column.id]), name) for column, name in pairs]
     )
     return lowering.finish(query)
 
@@ -143,7 +143,7 @@ class Lowering:
                 return self._union(node)
             case Negate():
                 block = self.lower(node.input)
-                weight = big(-1) if block.weight is None else exp.Neg(this=block.weight.copy())
+                weight = big(-1) if block.weight is None else exp.Neg(this=duplicate(block.weight))
                 return replace(block, weight=weight)
             case Window():
                 return self._window(node)
@@ -230,13 +230,13 @@ class Lowering:
         calls = [(column, block.expand(call)) for column, call in node.calls]
         if block.weight is not None:
             calls = [(column, weighted_call(call, block.weight)) for column, call in calls]
-        selected = [aliased(block.values[key.id].copy(), str(key)) for key in node.keys]
+        selected = [aliased(duplicate(block.values[key.id]), str(key)) for key in node.keys]
         selected += [aliased(call, str(column)) for column, call in calls]
         if not selected:
             selected = [aliased(exp.Count(this=exp.Star()), blocks.EMPTY)]
         query = blocks.select(block, selected)
         if node.keys:
-            groups = [block.values[key.id].copy() for key in node.keys]
+            groups = [duplicate(block.values[key.id]) for key in node.keys]
             query.set("group", exp.Group(expressions=groups))
         return blocks.over(query, self.alias(), node.columns, weighted=False)
 
@@ -252,7 +252,7 @@ class Lowering:
     def _window(self, node: Window) -> Block:
         read = frozenset[int]().union(*(column_ids(call) for _, call in node.calls))
         block = self._unweighted(self._reading(self.lower(node.input), read), node)
-        selected = [aliased(block.values[c.id].copy(), str(c)) for c in node.input.columns]
+        selected = [aliased(duplicate(block.values[c.id]), str(c)) for c in node.input.columns]
         selected += [aliased(block.expand(call), str(column)) for column, call in node.calls]
         query = blocks.select(block, selected)
         return blocks.over(query, self.alias(), node.columns, weighted=False)
