@@ -69,6 +69,11 @@ class Computation:
     applied: dict[str, Applied] = field(default_factory=dict)
     _deltas: dict[str, Rows] = field(default_factory=dict)
 
+    @property
+    def small(self) -> bool:
+        """Whether the changes of every source are few."""
+        return all(source.changed_rows <= FEW for source in self.sources.values())
+
     def full(self) -> None:
         """Every part anew; what is published is the difference to what is stored."""
         parts = self.compiled.segments if self.reserve else self.compiled.parts

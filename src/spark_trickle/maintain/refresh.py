@@ -47,6 +47,7 @@ from spark_trickle.maintain.strategy import Choice, choose
 from spark_trickle.spark.engine import Engine
 from spark_trickle.spark.run import Run
 from spark_trickle.sql.dialects import TrickleSpark
+from spark_trickle.sql.parse import parse_query
 from spark_trickle.sql.statement_dialect import to_spark
 from spark_trickle.sql.statements import Query, parse_statement
 from spark_trickle.storage.catalog import Catalog
@@ -204,7 +205,13 @@ class Refresher:
             work = Computation(
                 self.engine.catalog, tx, run, compiled, pinned, stored, reserve_of(compiled), whole
             )
-            work.full() if choice.mode == "FULL" else work.differential()
+            if choice.mode == "FULL":
+                work.full()
+            elif work.small:
+                with self.engine.holder.quick():
+                    work.differential()
+            else:
+                work.differential()
             applied, whole = work.applied, work.whole
             reason = work.refilled or reason
         phases.end("compute")
@@ -294,6 +301,9 @@ class Refresher:
     def text_frame(self, query: str, dialect: str, pinned: Mapping[str, Pinned]) -> DataFrame:
         """The rows of a query by its own text, at the pinned versions."""
         text = to_spark(query, dialect)
+        tree = parse_query(query, dialect).tree
+        if tree.find(exp.Fetch) is not None:  # Spark knows LIMIT only
+            text = tree.sql(TrickleSpark)
         statement = parse_statement(text)
         if not isinstance(statement, Query):
             raise UserError("a stream table is defined by a query", hint="write AS SELECT …")

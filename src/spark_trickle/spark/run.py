@@ -110,6 +110,10 @@ class Run:
         folder = f"{self._engine.catalog.data_path}spill_{uuid4().hex}"
         self._tx.discard(folder)
         self._folders.append(folder)
+        # Columns of tables carry their field ids, which need not be unique in a result.
+        frame = frame.select(
+            *(F.col(quote(n)).alias(n, metadata={"spilled": True}) for n in frame.columns)
+        )
         counted = Observation()
         self.spark_queries += 1
         frame.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(folder)

@@ -6,8 +6,10 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from spark_trickle.errors import ExecutionError
@@ -26,6 +28,11 @@ _NEEDED = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
+_QUICK = {
+    # Re-planning between stages and many partitions cost more than a small delta itself.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+}
 _LOG = Path(__file__).with_name("log4j2.properties")
 
 
@@ -37,6 +44,28 @@ class SessionHolder:
         self._settings = settings
         self._ready = False
         self._owned = False
+        self._pace = Lock()
+        self._quick = 0
+        self._usual: dict[str, str] = {}
+
+    @contextmanager
+    def quick(self) -> Iterator[None]:
+        """Settings for small queries while inside; shared by all threads that are."""
+        conf = self.spark.conf
+        with self._pace:
+            if self._quick == 0:
+                self._usual = {key: str(conf.get(key)) for key in _QUICK}
+                for key, value in _QUICK.items():
+                    conf.set(key, value)
+            self._quick += 1
+        try:
+            yield
+        finally:
+            with self._pace:
+                self._quick -= 1
+                if self._quick == 0:
+                    for key, value in self._usual.items():
+                        conf.set(key, value)
 
     @property
     def started(self) -> bool:
