@@ -334,9 +334,10 @@ class Transaction:
             raise
         self._over = True
         used = {f.facts.path for s in self._state.staged.values() for f in s.files}
+        # What was committed is no longer this transaction's to remove, whatever fails from here on.
+        self._paths = [path for path in self._paths if path not in used]
         for path in self._paths:
-            if path not in used:
-                disk.remove(path)
+            disk.remove(path)
         return version
 
     def _clean_up(self) -> None:
