@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -75,8 +76,8 @@ def server() -> Iterator[str]:
         _wait(url, process, folder / "log")
         yield url
     finally:
-        process.terminate()
-        process.wait(timeout=30)
+        process.send_signal(signal.SIGINT)  # fast shutdown: waits for no client
+        process.wait(timeout=60)
         shutil.rmtree(folder, ignore_errors=True)
 
 

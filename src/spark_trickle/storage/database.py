@@ -186,8 +186,9 @@ class _PostgresConnection:
         return cursor.fetchall() if cursor.description is not None else []
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        with self._raw.cursor() as cursor:
-            cursor.executemany(_pyformat(sql), rows)
+        if rows:
+            with self._raw.cursor() as cursor:
+                cursor.executemany(_pyformat(sql), rows)
 
     def has_table(self, name: str) -> bool:
         return self.execute("SELECT to_regclass(?)", (quoted(name),))[0][0] is not None
