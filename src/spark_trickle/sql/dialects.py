@@ -61,6 +61,8 @@ class TrickleSparkParser(SparkParser):
     """Spark's parser, with fewer functions it thinks it knows and with positions for literals."""
 
     STRICT_CAST = True
+    # Spark has no ARRAY[…]: there it is the element of a column of that name.
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
     FUNCTIONS: ClassVar[dict[str, Any]] = {
         name: build for name, build in SparkParser.FUNCTIONS.items() if name in UNDERSTOOD
     }
@@ -77,6 +79,11 @@ class TrickleSparkParser(SparkParser):
         TokenType.STRING: _positioned(exp.Literal, is_string=True),
         TokenType.NUMBER: _positioned(exp.Literal, is_string=False),
     }
+
+    def _parse_interval(self, *args: Any, **options: Any) -> exp.Expr | None:
+        """``d - INTERVAL 1 DAY 2 HOURS``: the sum of both units is what is subtracted."""
+        result: exp.Expr | None = super()._parse_interval(*args, **options)
+        return exp.Paren(this=result) if isinstance(result, exp.Add) else result
 
     def _parse_function_call(self, *args: Any, **options: Any) -> exp.Expr | None:
         token = self._curr
@@ -98,6 +105,10 @@ class TrickleSparkGenerator(SparkGenerator):
 
 class TrickleSpark(Spark):
     """The dialect of every query inside the compiler."""
+
+    class Tokenizer(Spark.Tokenizer):
+        # A doubled quote is a quote, since Spark 4; a backslash still escapes.
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
     Parser = TrickleSparkParser
     Generator = TrickleSparkGenerator
