@@ -32,7 +32,7 @@ def main(location: str, data_path: str, worker: int, commits: int, order: list[s
                     break
                 except TransientError:
                     conflicts += 1
-                    time.sleep(random.uniform(0, 0.02))
+                    time.sleep(random.uniform(0, 0.05))
     print(conflicts)
 
 

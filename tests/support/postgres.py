@@ -76,7 +76,7 @@ def server() -> Iterator[str]:
         _wait(url, process, folder / "log")
         yield url
     finally:
-        process.send_signal(signal.SIGINT)  # fast shutdown: waits for no client
+        process.send_signal(signal.SIGQUIT)  # at once: nobody needs the data again
         process.wait(timeout=60)
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import OrderedDict
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -41,6 +42,7 @@ class Catalog:
         self.planner = Planner()
         self._structures: dict[int, Structure] = {}
         self._plans: OrderedDict[tuple[Any, ...], ScanPlan | ChangePlan] = OrderedDict()
+        self._lock = threading.Lock()
         self._seen = -1
 
     @classmethod
@@ -197,8 +199,9 @@ class Catalog:
                 for t, kinds in others.by_table.items()
                 if any(k in kinds for k in conflicts.COMPACTED)
             }
-            for key in [k for k in self._plans if k[1] in rewritten]:
-                self._plans.pop(key, None)
+            with self._lock:
+                for key in [k for k in self._plans if k[1] in rewritten]:
+                    del self._plans[key]
         self._seen = newest
 
     def _checked(self, connection: Connection, version: int | None) -> int:
@@ -223,15 +226,17 @@ class Catalog:
         return self._structures[key]
 
     def _cached(self, key: tuple[Any, ...]) -> ScanPlan | ChangePlan | None:
-        plan = self._plans.get(key)
-        if plan is not None and key in self._plans:
-            self._plans.move_to_end(key)
-        return plan
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is not None:
+                self._plans.move_to_end(key)
+            return plan
 
     def _keep(self, key: tuple[Any, ...], plan: ScanPlan | ChangePlan) -> None:
-        self._plans[key] = plan
-        while len(self._plans) > _PLANS:
-            self._plans.popitem(last=False)
+        with self._lock:
+            self._plans[key] = plan
+            while len(self._plans) > _PLANS:
+                self._plans.popitem(last=False)
 
 
 def _prepared(database: Database, data_path: str | None) -> str:

@@ -49,10 +49,11 @@ class TableWriter:
         own = {real_ids[i]: p for i, p in staged.dead.items() if i in real_ids and len(p)}
         if own:
             paths = {real_ids[f.id]: f.facts.path for f in staged.files}
-            self._delete_positions(own, paths)
-        if ended.files or (own and ended.delete_files):
+            in_files = self._delete_positions(own, paths)
+            ended = Ended(ended.files or in_files, ended.inlined or not in_files)
+        if ended.files:
             changes.append(f"deleted_from_table:{self.table.id}")
-        if ended.inlined or own:
+        if ended.inlined:
             changes.append(f"inlined_delete:{self.table.id}")
         return changes
 
@@ -239,7 +240,6 @@ class Ended:
 
     files: bool = False
     inlined: bool = False
-    delete_files: bool = False
 
 
 def insert_file(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.errors import CatalogError
-from spark_trickle.storage import disk, parquet, positions
+from spark_trickle.storage import parquet, positions
 from spark_trickle.storage.database import Connection, quoted
 from spark_trickle.storage.records import (
     FILE_VERSION,
@@ -362,13 +362,3 @@ def constant(column: Column, length: int) -> pa.Array:
     """``length`` times the value that rows older than the column have."""
     value = pa.scalar(column.initial_default, arrow_type(column))
     return pa.repeat(value, length)
-
-
-def existing(plan: ScanPlan) -> None:
-    """CatalogError if a local file of the plan is gone; cheap, one stat per file."""
-    for file in plan.files:
-        if not disk.is_uri(file.path):
-            try:
-                disk.size(file.path)
-            except FileNotFoundError as error:
-                raise disk.missing_file(file.path, plan.table) from error

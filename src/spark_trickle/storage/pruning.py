@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from spark_trickle.storage.records import Bounds, DataFile
 
 
-def keeps(file: DataFile, wanted: Mapping[int, tuple[Any, Any] | list[Any]]) -> bool:
+@dataclass(frozen=True)
+class Values:
+    """Wanted values, sorted once so that each file costs two comparisons."""
+
+    ordered: tuple[Any, ...]
+    null: bool
+    nan: bool
+
+    @classmethod
+    def of(cls, values: Iterable[Any]) -> Values:
+        found = [v.as_py() if hasattr(v, "as_py") else v for v in values]
+        plain = {v for v in found if v is not None and v == v}
+        return cls(tuple(sorted(plain)), None in found, any(v != v for v in found))
+
+
+Wanted = Mapping[int, tuple[Any, Any] | Values]
+
+
+def keeps(file: DataFile, wanted: Wanted) -> bool:
     """Whether ``file`` may hold a row that meets all conditions, given by column id.
 
     Law: a file is left out only if it certainly holds no such row; what is not known keeps it.
@@ -17,10 +37,10 @@ def keeps(file: DataFile, wanted: Mapping[int, tuple[Any, Any] | list[Any]]) -> 
         bounds = file.bounds.get(column)
         if bounds is None or column in file.missing:
             continue
-        if isinstance(condition, tuple):
-            possible = _overlaps(bounds, *condition)
+        if isinstance(condition, Values):
+            possible = _may_hold(bounds, condition)
         else:
-            possible = any(_may_hold(bounds, value) for value in condition)
+            possible = _overlaps(bounds, *condition)
         if not possible:
             return False
     return True
@@ -36,17 +56,17 @@ def _overlaps(bounds: Bounds, low: Any, high: Any) -> bool:
     return not (high is not None and bounds.low is not None and bounds.low > high)
 
 
-def _may_hold(bounds: Bounds, value: Any) -> bool:
-    if value is None:
-        return bounds.nulls != 0
-    if isinstance(value, float) and value != value:
-        return bounds.nan is not False and bounds.values != 0
+def _may_hold(bounds: Bounds, wanted: Values) -> bool:
+    if wanted.null and bounds.nulls != 0:
+        return True
     if bounds.values == 0:
         return False
-    return not (
-        (bounds.low is not None and value < bounds.low)
-        or (bounds.high is not None and value > bounds.high)
-    )
+    if wanted.nan and bounds.nan is not False:
+        return True
+    first = 0 if bounds.low is None else bisect_left(wanted.ordered, bounds.low)
+    if first == len(wanted.ordered):
+        return False
+    return bounds.high is None or not wanted.ordered[first] > bounds.high
 
 
 def _is_float(*values: Any) -> bool:
