@@ -17,7 +17,7 @@ from spark_trickle.delta.describe import describe_delta, describe_parts, describ
 from spark_trickle.delta.needs import Need, needs
 from spark_trickle.delta.parts import delta_part
 from spark_trickle.delta.segment import Part, cut
-from spark_trickle.delta.support import FullOnly, Verdict, verdict
+from spark_trickle.delta.support import FullOnly, Verdict, incremental, obstacle
 from spark_trickle.errors import UnsupportedQueryError, UserError
 from spark_trickle.ir.check import check
 from spark_trickle.ir.explain import explain
@@ -44,13 +44,14 @@ def compile_query(
     """Every stage of one query; raises ParseError, BindError or UnsupportedQueryError."""
     bound = bind(sql, sources, views, dialect)
     normalized = None if bound.plan is None else normalize(bound.plan)
-    judged = verdict(normalized, bound.blockers)
-    parts: tuple[Part, ...] = ()
-    if normalized is not None and not isinstance(judged, FullOnly):
-        parts = tuple(
-            replace(part, plan=merge(part.plan)) for part in cut(normalized, sources, bound.names)
-        )
-    return CompiledQuery(sql, dialect, bound, normalized, judged, parts)
+    refused = obstacle(normalized, bound.blockers)
+    if refused is not None:
+        return CompiledQuery(sql, dialect, bound, normalized, refused, ())
+    assert normalized is not None
+    parts = tuple(
+        replace(part, plan=merge(part.plan)) for part in cut(normalized, sources, bound.names)
+    )
+    return CompiledQuery(sql, dialect, bound, normalized, incremental(parts), parts)
 
 
 @dataclass(frozen=True)

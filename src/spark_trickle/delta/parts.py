@@ -9,7 +9,7 @@ from spark_trickle.delta.change import difference
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.extremum import delta_extremum
 from spark_trickle.delta.restrict import KeySet, key_set, null_safe_equal, restrict
-from spark_trickle.delta.segment import Part, Strategy
+from spark_trickle.delta.segment import Part, Strategy, core
 from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.ir.nodes import Aggregate, Filter, Node, Project, Scan, SemiJoin
 from spark_trickle.ir.types import Schema, Version
@@ -52,23 +52,18 @@ def _delta_touched(part: Part, plan: Node, changed: frozenset[str], ids: Ids) ->
     That saves the recomputation at before, and it is exact even where a recomputation would not
     give the stored value again: sums of floats, collect_list, row_number among equals.
     """
-    if isinstance(plan, Project | Filter):
-        core: Node = plan
-        while isinstance(core, Project | Filter):
-            core = core.input
-    else:
-        core = plan
-    assert isinstance(core, Keyed)
-    change = differentiate(core.input, changed, ids)
+    stored = core(plan)
+    assert isinstance(stored, Keyed)
+    change = differentiate(stored.input, changed, ids)
     if change.delta is None:
         return None
     before = Scan(part.name, tuple(ids.copy(column) for column in part.columns), Version.BEFORE)
-    keys = keys_of(core)
+    keys = keys_of(stored)
     if not keys:
-        return difference(_over(plan, core, change.after), before)
+        return difference(_over(plan, stored, change.after), before)
     found = key_set(change.delta, keys, ids)
     after = restrict(change.after, found, tuple(key.id for key in keys))
-    return difference(_over(plan, core, after), _stored_rows(part, before, found))
+    return difference(_over(plan, stored, after), _stored_rows(part, before, found))
 
 
 def _stored_rows(part: Part, before: Scan, found: KeySet) -> Node:
@@ -80,9 +75,9 @@ def _stored_rows(part: Part, before: Scan, found: KeySet) -> Node:
     return SemiJoin(before, found.plan, conditions)
 
 
-def _over(plan: Node, core: Keyed, rows: Node) -> Node:
-    """The plan with its core applied to other rows."""
-    if plan is core:
-        return with_children(core, (rows,))
+def _over(plan: Node, stored: Keyed, rows: Node) -> Node:
+    """The plan with its keyed operator applied to other rows."""
+    if plan is stored:
+        return with_children(stored, (rows,))
     assert isinstance(plan, Project | Filter)
-    return with_children(plan, (_over(plan.input, core, rows),))
+    return with_children(plan, (_over(plan.input, stored, rows),))

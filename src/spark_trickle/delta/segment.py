@@ -69,14 +69,14 @@ def cut(
     cutter = _Cutter(sources, fresh_ids(plan))
     names = outputs or tuple(column.name for column in plan.columns)
     columns = tuple(replace(c, name=n) for c, n in zip(plan.columns, names, strict=True))
-    core = _core(plan)
-    if isinstance(core, Keyed) and scans(core) and state_for(core, Ids(0)) is None:
+    stored = core(plan)
+    if isinstance(stored, Keyed) and scans(stored) and state_for(stored, Ids(0)) is None:
         shown = {column.id: column for column in columns}
-        own = [shown.get(id) for id in _passed(plan, core, keys_of(core))]
+        own = [shown.get(id) for id in _passed(plan, stored, keys_of(stored))]
         keys = tuple(column for column in own if column is not None)
         if len(keys) == len(own):
-            below = cutter.rewrite(core.input, top=False)
-            whole = _rebuilt(plan, core, with_children(core, (below,)))
+            below = cutter.rewrite(stored.input, top=False)
+            whole = _rebuilt(plan, stored, with_children(stored, (below,)))
             result = Part(RESULT, whole, columns, keys, Strategy.TOUCHED)
             return (*cutter.parts, result)
     rewritten = cutter.rewrite(plan, top=True)
@@ -137,7 +137,7 @@ def state_for(node: Keyed, ids: Ids) -> State | None:
             return None
 
 
-def _core(plan: Node) -> Node:
+def core(plan: Node) -> Node:
     """What is below the projections and filters at the top."""
     while isinstance(plan, Project | Filter):
         plan = plan.input

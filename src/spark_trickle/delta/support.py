@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
 from sqlglot import exp
 
-from spark_trickle.delta.state import state_of
+from spark_trickle.delta.segment import Part, Strategy, core
 from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.errors import Position
 from spark_trickle.ir.explain import headline
@@ -31,7 +32,7 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.types import Blocker, Column
-from spark_trickle.ir.walk import Ids, nodes
+from spark_trickle.ir.walk import nodes
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Incremental:
     """The query can be maintained by deltas."""
 
     laws: tuple[tuple[str, Law], ...]
-    """Every operator, parents first, with its law."""
+    """Every operator of every part, parents first, with its law."""
 
     def __str__(self) -> str:
         width = max((len(law.name) for _, law in self.laws), default=0)
@@ -87,8 +88,8 @@ class FullOnly:
 Verdict = Incremental | FullOnly
 
 
-def verdict(plan: Node | None, blockers: tuple[Blocker, ...] = ()) -> Verdict:
-    """Whether a query can be maintained incrementally, and how."""
+def obstacle(plan: Node | None, blockers: tuple[Blocker, ...] = ()) -> FullOnly | None:
+    """Why a query cannot be maintained incrementally; None if it can."""
     for blocker in blockers:
         return FullOnly(blocker.code, blocker.message, blocker.position, blocker.hint)
     if plan is None:
@@ -97,7 +98,31 @@ def verdict(plan: Node | None, blockers: tuple[Blocker, ...] = ()) -> Verdict:
         found = _obstacle(node)
         if found is not None:
             return found
-    return Incremental(tuple((headline(node), law_of(node)) for node in nodes(plan)))
+    return None
+
+
+def incremental(parts: Iterable[Part]) -> Incremental:
+    """The verdict on a query that was cut into parts: the law of every operator in them."""
+    return Incremental(tuple(pair for part in parts for pair in _laws(part)))
+
+
+def _laws(part: Part) -> Iterator[tuple[str, Law]]:
+    """The operator that a part stores follows the part's strategy, all others their own law."""
+    stored = core(part.plan) if part.strategy is not Strategy.ALGEBRA else None
+    for node in nodes(part.plan):
+        law = law_of(node)
+        if node is stored:
+            law = _OF_STRATEGY[part.strategy]
+            if law is TOUCHED and not part.keys:
+                law = RECOMPUTED
+        yield f"{part.name}: {headline(node)}", law
+
+
+_OF_STRATEGY = {
+    Strategy.ADDITIVE: ADDITIVE,
+    Strategy.EXTREMUM: EXTREMUM,
+    Strategy.TOUCHED: TOUCHED,
+}
 
 
 def _obstacle(node: Node) -> FullOnly | None:
@@ -125,7 +150,7 @@ def comparable(column: Column) -> bool:
 
 
 def law_of(node: Node) -> Law:
-    """The law by which an operator is maintained."""
+    """The law by which an operator is maintained where nothing is stored for it."""
     match node:
         case Scan():
             return FEED
@@ -137,14 +162,7 @@ def law_of(node: Node) -> Law:
             return TERMS
         case OuterJoin() | SemiJoin() | AntiJoin():
             return PRESERVING
-        case Aggregate() | Distinct():
-            state = state_of(node, Ids(0))
-            if state is not None:
-                return EXTREMUM if state.extrema else ADDITIVE
+        case Aggregate() | Distinct() | Window() | TopK():
             return TOUCHED if keys_of(node) else RECOMPUTED
-        case Window():
-            return TOUCHED
-        case TopK():
-            return TOUCHED if node.partition_by else RECOMPUTED
         case _:
             assert_never(node)
