@@ -57,6 +57,7 @@ class Laboratory:
         # DuckDB 1.5 takes "the condition holds for all values" for "every row has a partner",
         # even if there is none: ANTI JOIN then returns nothing.
         self.connection.execute("SET disabled_optimizers = 'statistics_propagation'")
+        self.connection.execute("CREATE TEMP MACRO sequence(a, b) AS generate_series(a, b)")
         for version in Version:
             self.connection.execute(f"CREATE SCHEMA {version.value}")
 
