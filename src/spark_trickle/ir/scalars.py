@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from sqlglot import exp
 
@@ -28,11 +28,7 @@ def column_ids(expression: exp.Expression) -> frozenset[int]:
 
 def conjuncts(expression: exp.Expression) -> list[exp.Expression]:
     """The parts of a conjunction, without the parentheses around them."""
-    while isinstance(expression, exp.Paren):
-        expression = expression.this
-    if isinstance(expression, exp.And):
-        return conjuncts(expression.this) + conjuncts(expression.expression)
-    return [expression]
+    return _parts(exp.And, expression)
 
 
 def conjunction(parts: Iterable[exp.Expression]) -> exp.Expression:
@@ -42,16 +38,26 @@ def conjunction(parts: Iterable[exp.Expression]) -> exp.Expression:
 
 def disjuncts(expression: exp.Expression) -> list[exp.Expression]:
     """The parts of a disjunction, without the parentheses around them."""
-    while isinstance(expression, exp.Paren):
-        expression = expression.this
-    if isinstance(expression, exp.Or):
-        return disjuncts(expression.this) + disjuncts(expression.expression)
-    return [expression]
+    return _parts(exp.Or, expression)
 
 
 def disjunction(parts: Iterable[exp.Expression]) -> exp.Expression:
     """The OR of the parts; FALSE of none."""
     return _chain(exp.Or, list(parts), exp.false())
+
+
+def _parts(kind: type[exp.And] | type[exp.Or], expression: exp.Expression) -> list[exp.Expression]:
+    """Without recursion: generated queries chain thousands of conditions."""
+    waiting, found = [expression], []
+    while waiting:
+        part = waiting.pop()
+        while isinstance(part, exp.Paren):
+            part = part.this
+        if isinstance(part, kind):
+            waiting += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
 
 
 def _chain(
@@ -72,6 +78,34 @@ def _operand(part: exp.Expression, kind: type[exp.And] | type[exp.Or]) -> exp.Ex
     if isinstance(part, exp.Connector):
         return part if isinstance(part, kind) else enclosed(part)
     return part if isinstance(part, exp.Predicate | exp.Not) else enclosed(part)
+
+
+def is_chain(expression: exp.Expr) -> bool:
+    """``a op b op c``, which parses as a tree as deep as the chain is long."""
+    return isinstance(expression, exp.Binary) and type(expression.this) is type(expression)
+
+
+def rebuilt_chain(
+    node: exp.Expression,
+    change: Callable[[exp.Expression], exp.Expression],
+    finish: Callable[[exp.Expression, exp.Expression], exp.Expression] | None = None,
+) -> exp.Expression:
+    """The chain over changed operands, without recursion along it.
+
+    ``finish`` sees every link with the link it was made from, innermost first; without it a link
+    keeps the type it had.
+    """
+    links = [node]
+    while is_chain(links[-1]):
+        links.append(links[-1].this)
+    result = change(links[-1].this)
+    for link in reversed(links):
+        options = {k: v for k, v in link.args.items() if k not in ("this", "expression")}
+        made = type(link)(this=result, expression=change(link.expression), **options)
+        made.meta.update(link.meta)
+        made.type = link.type
+        result = made if finish is None else finish(made, link)
+    return result
 
 
 _ATOMS = (

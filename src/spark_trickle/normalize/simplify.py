@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from spark_trickle.ir.nodes import Filter, Join, Node, Values
-from spark_trickle.ir.scalars import conjunction, conjuncts, disjunction, disjuncts
+from spark_trickle.ir.scalars import conjunction, conjuncts
 from spark_trickle.ir.walk import map_expressions, transform_up
 
 _UNITS = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}
@@ -63,14 +63,21 @@ def _needs_no_parentheses(node: exp.Expr) -> bool:
 def _connected(node: exp.And | exp.Or) -> exp.Expr:
     """``TRUE AND x`` is x; ``FALSE AND x`` is FALSE also where x is NULL."""
     absorbing = isinstance(node, exp.Or)
-    parts = disjuncts(node) if absorbing else conjuncts(node)
-    constants = [part for part in parts if isinstance(part, exp.Boolean)]
-    if not constants or any(isinstance(part, exp.Null) for part in parts):
-        return node
-    if any(bool(part.this) is absorbing for part in constants):
-        return _boolean(absorbing)
-    rest = [part for part in parts if not isinstance(part, exp.Boolean)]
-    return disjunction(rest) if absorbing else conjunction(rest)
+    for side, other in ((node.this, node.expression), (node.expression, node.this)):
+        constant = _without_parentheses(side)
+        if isinstance(constant, exp.Boolean):
+            if bool(constant.this) is absorbing:
+                return _boolean(absorbing)
+            if not isinstance(_without_parentheses(other), exp.Null):
+                result: exp.Expr = other
+                return result
+    return node
+
+
+def _without_parentheses(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
 
 
 def _boolean(value: bool) -> exp.Expression:
@@ -80,6 +87,9 @@ def _boolean(value: bool) -> exp.Expression:
 
 
 def _integer(node: exp.Add | exp.Sub) -> exp.Expression | None:
+    # Only where a value is compared: in decimal arithmetic a literal has fewer digits than a sum.
+    if not isinstance(node.parent, exp.Predicate):
+        return None
     left, right = node.this, node.expression
     if not (_is_integer(left) and _is_integer(right)):
         return None

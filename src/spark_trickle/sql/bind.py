@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_trickle.errors import BindError
 from spark_trickle.ir.check import check
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.types import Blocker, Notice, Source
@@ -38,5 +39,9 @@ def bind(
         rows = bind_query(parsed.tree, environment)
     except Unbuildable:
         return Bound(None, (), tuple(session.notices), tuple(session.blockers))
+    except RecursionError:
+        raise BindError(
+            "the query is nested too deeply", hint="split it into common table expressions"
+        ) from None
     check(rows.node, stage="the bound plan")
     return Bound(rows.node, rows.names, tuple(session.notices), tuple(session.blockers))

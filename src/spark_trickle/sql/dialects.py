@@ -80,9 +80,9 @@ class TrickleSparkParser(SparkParser):
         TokenType.NUMBER: _positioned(exp.Literal, is_string=False),
     }
 
-    def _parse_interval(self, *args: Any, **options: Any) -> exp.Expr | None:
+    def _parse_interval(self, *args: Any, **options: Any) -> Any:
         """``d - INTERVAL 1 DAY 2 HOURS``: the sum of both units is what is subtracted."""
-        result: exp.Expr | None = super()._parse_interval(*args, **options)
+        result = super()._parse_interval(*args, **options)
         return exp.Paren(this=result) if isinstance(result, exp.Add) else result
 
     def _parse_function_call(self, *args: Any, **options: Any) -> exp.Expr | None:
@@ -113,9 +113,9 @@ class TrickleSpark(Spark):
     Parser = TrickleSparkParser
     Generator = TrickleSparkGenerator
 
-    def tokenize(self, sql: str, **options: Any) -> list[Token]:
+    def tokenize(self, sql: str, dialect: Any = None) -> list[Token]:
         """Tokens in which ``window(…)`` is a function and not the clause of that name."""
-        tokens: list[Token] = super().tokenize(sql, **options)
+        tokens: list[Token] = super().tokenize(sql, dialect)
         for token, after in zip(tokens, tokens[1:], strict=False):
             if token.token_type == TokenType.WINDOW and after.token_type == TokenType.L_PAREN:
                 token.token_type = TokenType.VAR

@@ -85,48 +85,47 @@ class Domain:
         match node:
             case Values():
                 return self.push(self._as_union(node))
-            case Project():
-                below = self.push(node.input)
-                outputs = tuple((column, below.bound(e)) for column, e in node.outputs)
-                carried = passing(below.columns.values())
-                return Pushed(Project(below.node, outputs + carried), below.columns)
-            case Filter():
-                below = self.push(node.input)
-                return Pushed(Filter(below.node, below.bound(node.predicate)), below.columns)
+            case Project() | Filter() | Distinct() | TopK() | Window() | Generate():
+                return self._carried(node)
             case Join():
                 return self._join(node)
             case OuterJoin() | SemiJoin() | AntiJoin():
                 return self._two_sided(node)
             case Aggregate():
                 return self._aggregate(node) if node.keys else self._scalar_aggregate(node)
-            case Distinct():
-                below = self.push(node.input)
-                return Pushed(Distinct(below.node), below.columns)
             case UnionAll():
                 return self._union(node)
-            case TopK():
-                below = self.push(node.input)
-                partition = node.partition_by + tuple(below.columns.values())
-                return Pushed(
-                    replace(node, input=below.node, partition_by=partition), below.columns
-                )
-            case Window():
-                below = self.push(node.input)
-                calls = tuple((column, below.bound(call)) for column, call in node.calls)
-                window = partitioned_by(
-                    replace(node, calls=calls), below.node, [*below.columns.values()]
-                )
-                return Pushed(window, below.columns)
-            case Generate():
-                below = self.push(node.input)
-                generator = below.bound(node.generator)
-                return Pushed(replace(node, input=below.node, generator=generator), below.columns)
             case Expand():
                 return self._expand(node)
             case Scan() | Negate():
                 raise AssertionError("reads no outer column")
             case _:
                 assert_never(node)
+
+    def _carried(self, node: Project | Filter | Distinct | TopK | Window | Generate) -> Pushed:
+        """Operators of one input, which let the columns of the domain through."""
+        below = self.push(node.input)
+        domain = tuple(below.columns.values())
+        match node:
+            case Project():
+                outputs = tuple((column, below.bound(e)) for column, e in node.outputs)
+                made: Node = Project(below.node, outputs + passing(domain))
+            case Filter():
+                made = Filter(below.node, below.bound(node.predicate))
+            case Distinct():
+                made = Distinct(below.node)
+            case TopK():
+                partition = node.partition_by + domain
+                made = replace(node, input=below.node, partition_by=partition)
+            case Window():
+                calls = tuple((column, below.bound(call)) for column, call in node.calls)
+                made = partitioned_by(replace(node, calls=calls), below.node, [*domain])
+            case Generate():
+                generator = below.bound(node.generator)
+                made = replace(node, input=below.node, generator=generator)
+            case _:
+                assert_never(node)
+        return Pushed(made, below.columns)
 
     def _depends(self, node: Node) -> bool:
         return bool(free(node) & {column.id for column in self.read})

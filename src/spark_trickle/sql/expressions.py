@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.aggregates import function_name
 from spark_trickle.ir.nodes import Node
-from spark_trickle.ir.scalars import enclosed, ref
+from spark_trickle.ir.scalars import enclosed, is_chain, rebuilt_chain, ref
 from spark_trickle.sql import coercion as c
 from spark_trickle.sql.functions import (
     ORDER_DEPENDENT,
@@ -62,6 +62,8 @@ class Binder:
             raise self._error(node, "a parameter has no value here", "write the value itself")
         if isinstance(node, exp.Anonymous):
             return self._call(node)
+        if is_chain(node) and isinstance(node, exp.Expression):
+            return rebuilt_chain(node, self.bind, self._typed)
         return self._typed(self._rebuilt(node), node)
 
     def _typed(self, bound: exp.Expression, origin: exp.Expr) -> exp.Expression:

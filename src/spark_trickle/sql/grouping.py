@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from spark_trickle.ir.nodes import Aggregate, Expand, Node
-from spark_trickle.ir.scalars import column_id, enclosed, ref
+from spark_trickle.ir.scalars import column_id, enclosed, is_chain, rebuilt_chain, ref
 from spark_trickle.ir.types import Column
 from spark_trickle.sql import coercion as c
 from spark_trickle.sql.build import as_nullable, extended, nullable, typed
@@ -31,14 +31,17 @@ class Groups:
 
 def contains_aggregate(expression: exp.Expr) -> bool:
     """Whether there is an aggregate call that is no window function."""
-    if isinstance(expression, exp.Window):
-        inner = unwrapped(expression.this)
-        parts = [*inner.iter_expressions()]
-        parts += [p for key, p in _parts(expression) if key != "this"]
-        return any(map(contains_aggregate, parts))
-    if is_aggregate(expression):
-        return True
-    return any(map(contains_aggregate, expression.iter_expressions()))
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, exp.Window):
+            waiting += unwrapped(node.this).iter_expressions()
+            waiting += [part for key, part in _parts(node) if key != "this"]
+        elif is_aggregate(node):
+            return True
+        else:
+            waiting += node.iter_expressions()
+    return False
 
 
 def _parts(node: exp.Expr) -> Iterable[tuple[str, exp.Expr]]:
@@ -55,12 +58,13 @@ class Grouping:
     input: Node
     groups: Groups
     environment: Environment
-    keys: dict[exp.Expr, Column] = field(default_factory=dict)
-    calls: dict[exp.Expr, Column] = field(default_factory=dict)
+    keys: dict[exp.Expression, Column] = field(default_factory=dict)
+    calls: dict[exp.Expression, Column] = field(default_factory=dict)
     set_id: Column | None = None
     aliases: Mapping[str, exp.Expression] = field(default_factory=dict)
     """Names of the select list; HAVING prefers them to columns that are not grouped."""
     _outputs: tuple[Column, ...] = ()
+    _extra: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
         node, expressions = with_values(self.input, self.groups.expressions, self.environment)
@@ -96,13 +100,11 @@ class Grouping:
         self._extra = tuple(extra)
         return copies
 
-    _extra: tuple[Column, ...] = ()
-
     def node(self) -> Aggregate:
         """The aggregate, once all expressions have been rewritten."""
         keys = self._outputs + self._extra
         calls = tuple((column, call) for call, column in self.calls.items())
-        return Aggregate(self.input, keys, calls)  # type: ignore[arg-type]
+        return Aggregate(self.input, keys, calls)
 
     def prepare(self, expressions: Iterable[exp.Expression]) -> None:
         """Subqueries inside aggregate calls are joined before the rows are grouped."""
@@ -133,6 +135,8 @@ class Grouping:
         return self._rebuilt(expression)
 
     def _rebuilt(self, node: exp.Expression, keep: str = "") -> exp.Expression:
+        if is_chain(node):
+            return rebuilt_chain(node, self._operand)
         result = node.copy() if not node.args else node.__class__()
         for key, value in node.args.items():
             if isinstance(value, list):
@@ -142,6 +146,11 @@ class Grouping:
         result.meta.update(node.meta)
         result.type = node.type
         return result
+
+    def _operand(self, value: exp.Expression) -> exp.Expression:
+        changed = self._part(value)
+        assert isinstance(changed, exp.Expression)
+        return changed
 
     def _part(self, value: object) -> object:
         if not isinstance(value, exp.Expression):
@@ -234,7 +243,7 @@ class Grouping:
         type = c.TINYINT if isinstance(node, exp.Grouping) else c.BIGINT
         return typed(exp.cast(bits, type), type)
 
-    def _position(self, part: exp.Expr, node: exp.Expression) -> int:
+    def _position(self, part: exp.Expression, node: exp.Expression) -> int:
         for position, expression in enumerate(self.groups.expressions):
             if _unparenthesised(expression) == _unparenthesised(part):
                 return position

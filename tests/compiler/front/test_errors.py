@@ -226,3 +226,16 @@ def _marked(error: TrickleError) -> str:
     assert error.position is not None
     line = error.position.sql.split("\n")[error.position.line - 1]
     return line[error.position.column - 1 :][: error.position.length]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select id from orders where " + " or ".join(f"id = {n}" for n in range(800)),
+        "select id from orders where id in (" + ", ".join(map(str, range(3000))) + ")",
+        " union all ".join(["select id from orders"] * 150),
+    ],
+    ids=["or", "in", "union"],
+)
+def test_long_generated_queries_are_bound(sql: str) -> None:
+    assert bind(sql, SOURCES).plan is not None
