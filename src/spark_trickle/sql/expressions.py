@@ -222,7 +222,7 @@ class Binder:
         self, node: exp.Expr
     ) -> tuple[str, exp.Expr, tuple[exp.Expression, ...], type[exp.Expression]]:
         if isinstance(node, exp.Exists):
-            return "exists", node.this, (), exp.EQ
+            return "exists", _without_limit(node.this), (), exp.EQ
         if isinstance(node, exp.In):
             return "any", _in_query(node) or node, self._operands(node.this), exp.EQ
         if isinstance(node, exp.Subquery):
@@ -258,6 +258,21 @@ class Binder:
 
     def _error(self, node: exp.Expr, message: str, hint: str) -> Exception:
         return self.environment.text.error(node, message, hint)
+
+
+def _without_limit(query: exp.Expr) -> exp.Expr:
+    """EXISTS asks for one row: a LIMIT of at least one and an ORDER BY change nothing."""
+    limit = query.args.get("limit")
+    if not isinstance(limit, exp.Limit) or query.args.get("offset"):
+        return query
+    if not (isinstance(limit.expression, exp.Literal) and limit.expression.is_int):
+        return query
+    if int(limit.expression.name) < 1:
+        return query
+    result = query.copy()
+    result.set("limit", None)
+    result.set("order", None)
+    return result
 
 
 def _quantified(node: exp.Expr) -> bool:

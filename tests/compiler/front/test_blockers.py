@@ -70,6 +70,7 @@ QUIET = [
     "select a from t order by a limit 1 + 2 offset 1",
     "select a from t limit 0",
     "select a from t where exists (select 1 from u where u.a = t.a order by d limit 1)",
+    "select a from t where exists (select 1 from u where u.a = t.a limit 1)",
     "select unix_timestamp(at) from t",
     "select window.start, count(*) from t group by window(at, '10 minutes')",
     "with recursive q as (select a from t) select a from q",
