@@ -89,8 +89,13 @@ def _touched(
                 window,
             )
         }
+    return _by_ids(planner, connection, table, sorted(wanted))
+
+
+def _by_ids(
+    planner: Planner, connection: Connection, table: Table, ids: Sequence[int]
+) -> list[FileRow]:
     rows: list[FileRow] = []
-    ids = sorted(wanted)
     for start in range(0, len(ids), 500):
         part = ids[start : start + 500]
         marks = ", ".join("?" * len(part))
