@@ -9,7 +9,7 @@ from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import DependencyError, NotFoundError, UserError
 from spark_trickle.ir.nodes import Distinct, UnionAll
 from spark_trickle.ir.walk import children, nodes, reads, scans
-from spark_trickle.maintain import graph
+from spark_trickle.maintain import graph, records
 from spark_trickle.maintain.records import StreamTable
 from spark_trickle.spark.ddl import Ddl
 from spark_trickle.spark.engine import Change
@@ -17,7 +17,7 @@ from spark_trickle.spark.sources import table_name
 from spark_trickle.sql import statements as ast
 from spark_trickle.sql.statement_cursor import Name
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
-from spark_trickle.storage.transaction import Transaction
+from spark_trickle.storage.transaction import Connection, Transaction
 
 Compile = Callable[[StreamTable], CompiledQuery]
 
@@ -90,7 +90,7 @@ class Guard:
         self._own(name)
         table = self._table(name)
         if table is not None:
-            self._refuse(str(table), verb, graph.dependents(self._streams, table.uuid))
+            self._unread(table, verb)
 
     def _column(self, name: Name, column: str, verb: str) -> None:
         self._own(name)
@@ -131,7 +131,17 @@ class Guard:
                         f"schema {name} holds stream table {stream.name}",
                         hint=f"DROP STREAM TABLE {stream.name} first",
                     )
-                self._refuse(str(table), "dropped", graph.dependents(self._streams, table.uuid))
+                self._unread(table, "dropped")
+
+    def _unread(self, table: Table, verb: str) -> None:
+        """Nobody may read the table, neither now nor when the statement is committed."""
+        self._refuse(str(table), verb, graph.dependents(self._streams, table.uuid))
+
+        def record(connection: Connection, _: int) -> None:
+            readers = graph.dependents(records.load(connection), table.uuid)
+            self._refuse(str(table), verb, readers)
+
+        self._tx.record(record)
 
     def _refuse(self, what: str, verb: str, readers: list[StreamTable]) -> None:
         if readers:

@@ -45,11 +45,12 @@ def describe(
     catalog: Catalog,
     stream: StreamTable,
     known: Sequence[StreamTable],
-    compiled: CompiledQuery,
+    compiled: CompiledQuery | None,
     newest: RefreshReport | None,
 ) -> StreamTableInfo:
-    top = compiled.topk
-    order = compiled.parsed.tree.args.get("order")
+    """The record for people; ``compiled`` is None when the query no longer fits its sources."""
+    top = compiled.topk if compiled is not None else None
+    order = compiled.parsed.tree.args.get("order") if compiled is not None else None
     return StreamTableInfo(
         stream.name,
         stream.query,

@@ -127,7 +127,13 @@ class Refresher:
         pinned = {}
         for source in stream.sources:
             target = max(after.get(source.name, base), source.version)
-            table = catalog.table(source.name, target)
+            try:
+                table = catalog.table(source.name, target)
+            except NotFoundError:
+                raise SourceChangedError(
+                    f"{source.name}, which stream table {stream.name} reads, is gone",
+                    hint=f"give it another query with ALTER STREAM TABLE {stream.name} AS SELECT …",
+                ) from None
             changes = None
             if table.uuid != source.uuid:
                 raise SourceChangedError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -274,7 +275,9 @@ class StreamTables:
         for stream in known:
             with self._catalog.reading() as connection:
                 newest = records.history(connection, stream.uuid, most=1)
-            compiled = self._compiled(stream.query, stream.dialect)
+            compiled = None
+            with suppress(UserError):  # a query that no longer fits is still listed
+                compiled = self._compiled(stream.query, stream.dialect)
             report = newest[0] if newest else None
             found.append(describe(self._catalog, stream, known, compiled, report))
         return found
