@@ -37,12 +37,12 @@ class Data:
         return result
 
 
-def random_data(random: Random, *, rows: int = 6) -> Data:
+def random_data(random: Random, *, rows: int = 9) -> Data:
     """Small tables; most of them change, by inserts, deletes and updates of one batch."""
-    before = {n: _rows(random, len(c), random.randint(0, rows)) for n, c in TABLES.items()}
+    before = {n: _rows(random, len(c), random.choice((0, 2, rows, rows))) for n, c in TABLES.items()}
     delta: dict[str, Counter[Row]] = {}
     for name, columns in TABLES.items():
-        if random.random() < 0.3:
+        if random.random() < 0.15:
             continue
         after = Counter(before[name])
         for row in list(before[name].elements()):
@@ -52,7 +52,7 @@ def random_data(random: Random, *, rows: int = 6) -> Data:
                     changed = list(row)
                     changed[random.randrange(len(row))] = random.choice(DOMAIN)
                     after[tuple(changed)] += 1
-        after.update(_rows(random, len(columns), random.choice((0, 0, 1, 2, 3))))
+        after.update(_rows(random, len(columns), random.choice((0, 1, 2, 3, 4))))
         after.subtract(before[name])
         delta[name] = Counter({row: weight for row, weight in after.items() if weight})
     return Data(before, delta)
@@ -238,7 +238,7 @@ class QueryMaker:
         return text
 
     def _where(self, columns: list[str], depth: int) -> str:
-        if self.random.random() < 0.4:
+        if self.random.random() < 0.6:
             return ""
         return f" WHERE {self._predicate(columns, depth)}"
 

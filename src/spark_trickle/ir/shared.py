@@ -58,9 +58,13 @@ class Shared:
         self._alive.append(node)
         return number
 
+    def uses(self, node: Node) -> int:
+        """How often the sub-plan is used."""
+        return self._uses[self.number(node)]
+
     def is_shared(self, node: Node) -> bool:
-        """Whether the sub-plan should become a CTE."""
-        return isinstance(node, WORTH_SHARING) and self._uses[self.number(node)] > 1
+        """Whether the sub-plan is used more than once and costs enough to care."""
+        return isinstance(node, WORTH_SHARING) and self.uses(node) > 1
 
     def _count(self, node: Node) -> None:
         number = self.number(node)

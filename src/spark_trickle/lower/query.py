@@ -39,6 +39,7 @@ from spark_trickle.ir.types import WEIGHT, Version
 from spark_trickle.lower import block as blocks
 from spark_trickle.lower import joins, relations
 from spark_trickle.lower.block import Block, aliased, big, field, identifier
+from spark_trickle.lower.one_pass import Branch, branches, one_pass
 from spark_trickle.lower.weights import consolidated, weighted_call
 
 TableNames = Callable[[str, Version], exp.Table]
@@ -142,9 +143,7 @@ class Lowering:
             case UnionAll():
                 return self._union(node)
             case Negate():
-                block = self.lower(node.input)
-                weight = big(-1) if block.weight is None else exp.Neg(this=duplicate(block.weight))
-                return replace(block, weight=weight)
+                return self._negated(self.lower(node.input))
             case Window():
                 return self._window(node)
             case TopK():
@@ -241,13 +240,44 @@ class Lowering:
         return blocks.over(query, self.alias(), node.columns, weighted=False)
 
     def _union(self, node: UnionAll) -> Block:
-        branches = [self.lower(child) for child in node.inputs]
-        weighted = any(branch.weight is not None for branch in branches)
+        groups: dict[int, list[Branch]] = {}
+        for branch in branches(node):
+            shared = self._shared.is_shared(branch.base)
+            key = self._shared.number(branch.base) if shared else -1 - len(groups)
+            groups.setdefault(key, []).append(branch)
+        lowered = [self._group(group, node) for group in groups.values()]
+        weighted = any(block.weight is not None for block in lowered)
         if weighted:
-            branches = [replace(b, weight=b.weight or big(1)) for b in branches]
-        renamed = [blocks.rename(branch, node.columns) for branch in branches]
-        query = relations.union([blocks.query_of(branch) for branch in renamed])
+            lowered = [replace(b, weight=b.weight or big(1)) for b in lowered]
+        if len(lowered) == 1:
+            return lowered[0]
+        query = relations.union([blocks.query_of(block) for block in lowered])
         return blocks.over(query, self.alias(), node.columns, weighted=weighted)
+
+    def _group(self, group: list[Branch], node: UnionAll) -> Block:
+        """Branches over the same rows together; a branch of its own as it is."""
+        first = group[0]
+        if len(group) == 1:
+            block = self.lower(first.node)
+            if first.sign < 0:
+                block = self._negated(block)
+            return blocks.rename(block, node.columns)
+        # A CTE only if somebody else reads these rows as well.
+        alone = self._shared.uses(first.base) == len(group)
+        rows = self._operator(first.base) if alone else self.lower(first.base)
+        if rows.weight is not None:
+            return self._separate(group, node)
+        return one_pass(self.derive(rows), group, node.columns, self.alias())
+
+    def _separate(self, group: list[Branch], node: UnionAll) -> Block:
+        lowered = [self._group([branch], node) for branch in group]
+        lowered = [replace(b, weight=b.weight or big(1)) for b in lowered]
+        query = relations.union([blocks.query_of(block) for block in lowered])
+        return blocks.over(query, self.alias(), node.columns, weighted=True)
+
+    def _negated(self, block: Block) -> Block:
+        weight = big(-1) if block.weight is None else exp.Neg(this=duplicate(block.weight))
+        return replace(block, weight=weight)
 
     def _window(self, node: Window) -> Block:
         read = frozenset[int]().union(*(column_ids(call) for _, call in node.calls))

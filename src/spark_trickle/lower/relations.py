@@ -10,6 +10,7 @@ from spark_trickle.ir.nodes import Expand, Generate, Order, TopK, Values
 from spark_trickle.ir.types import Column
 from spark_trickle.lower import block as blocks
 from spark_trickle.lower.block import Block, aliased, field, identifier
+from spark_trickle.lower.one_pass import choose, repeated
 
 ROW_NUMBER = "__position"
 
@@ -114,29 +115,18 @@ def generate(node: Generate, block: Block, alias: str) -> Block:
 
 
 def expand(node: Expand, block: Block, alias: str) -> Block:
-    """A cross join with the numbers of the projections, so that the input is read once."""
-    numbers = range(len(node.projections))
-    rows = [exp.Tuple(expressions=[exp.Literal.number(number)]) for number in numbers]
+    """Every row once per projection, numbered, so that the input is read once."""
     name = "__projection"
-    table_alias = exp.TableAlias(this=identifier(alias), columns=[identifier(name)])
-    item = exp.Join(this=exp.Values(expressions=rows, alias=table_alias), kind="CROSS")
+    number = field(alias, name)
     expanded: dict[int, exp.Expression] = {}
     for position, column in enumerate(node.columns):
         choices = [block.expand(row[position]) for row in node.projections]
-        expanded[column.id] = _choice(field(alias, name), choices, column)
+        chosen = choose(number, choices)
+        expanded[column.id] = _typed(chosen, column) if isinstance(chosen, exp.Case) else chosen
     return replace(
-        block, columns=node.columns, values=expanded, joins=(*block.joins, item), derived=None
+        block,
+        columns=node.columns,
+        values=expanded,
+        joins=(*block.joins, repeated(len(node.projections), alias, name)),
+        derived=None,
     )
-
-
-def _choice(number: exp.Column, choices: list[exp.Expression], column: Column) -> exp.Expression:
-    if all(choice == choices[0] for choice in choices):
-        return choices[0]
-    ifs = [
-        exp.If(
-            this=exp.EQ(this=number.copy(), expression=exp.Literal.number(position)), true=choice
-        )
-        for position, choice in enumerate(choices)
-        if not isinstance(choice, exp.Null)
-    ]
-    return _typed(exp.Case(ifs=ifs), column) if ifs else _typed(exp.null(), column)
