@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import storage
+from bench import storage, stream_tables
 from bench.figures import Figure
 
 RESULTS = Path(__file__).parent / "results"
@@ -44,11 +44,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=6_000_000, help="rows of the large table")
     parser.add_argument(
-        "--repeat", type=int, default=5, help="runs of each figure; the median counts"
+        "--repeat", type=int, default=7, help="runs of each figure; the best counts"
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="trickle-bench-") as folder:
         figures = storage.run(Path(folder), options.rows, options.repeat)
+        figures += stream_tables.run(Path(folder), options.rows, options.repeat)
     show(figures)
     Console().print(f"saved in {save(figures)}", style="dim")
 

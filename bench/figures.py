@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -50,11 +49,12 @@ def seconds(work: Callable[[], object]) -> float:
 def side_by_side(
     ours: Callable[[], object], plain: Callable[[], object], repeat: int
 ) -> tuple[float, float]:
-    """Medians of both, run in turns so that a busy machine slows both alike; one warm-up each."""
-    ours()
-    plain()
+    """The best of each, run in turns after warming up: what else runs can only make them slower."""
+    for _ in range(2):
+        ours()
+        plain()
     pairs = [(seconds(ours), seconds(plain)) for _ in range(repeat)]
-    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
+    return min(p[0] for p in pairs), min(p[1] for p in pairs)
 
 
 def ratio(
