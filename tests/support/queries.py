@@ -39,7 +39,9 @@ class Data:
 
 def random_data(random: Random, *, rows: int = 9) -> Data:
     """Small tables; most of them change, by inserts, deletes and updates of one batch."""
-    before = {n: _rows(random, len(c), random.choice((0, 2, rows, rows))) for n, c in TABLES.items()}
+    before = {
+        n: _rows(random, len(c), random.choice((0, 2, rows, rows))) for n, c in TABLES.items()
+    }
     delta: dict[str, Counter[Row]] = {}
     for name, columns in TABLES.items():
         if random.random() < 0.15:
