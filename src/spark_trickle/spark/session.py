@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from spark_trickle.errors import ExecutionError
 from spark_trickle.settings import Settings
-from spark_trickle.spark.java import use_java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
@@ -104,6 +103,8 @@ class SessionHolder:
 def start_session(time_zone: str, extra: Mapping[str, str] | None = None) -> SparkSession:
     """A local Spark for embedded use."""
     from pyspark.sql import SparkSession
+
+    from spark_trickle.spark.java import use_java
 
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
