@@ -51,7 +51,7 @@ def run(folder: Path, rows: int, repeat: int) -> list[Figure]:
     with connect(folder / "streams", spark=spark) as lake:
         figures = [*_chain(lake, repeat), *_fan(lake, repeat), _idle(lake)]
         _sales(lake, spark, rows // 6)
-        points = [point for shape in SHAPES for point in _sweep(lake, shape, repeat)]
+        points = [point for shape in SHAPES for point in _sweep(lake, shape, min(repeat, 3))]
     show(points)
     for shape in SHAPES:
         worst = max((p for p in points if p.shape == shape), key=lambda point: point.ratio)
@@ -111,7 +111,8 @@ def _one_row(lake: Lake, what: str, tables: int, repeat: int) -> Iterator[Figure
     """One changed row under many stream tables: seconds for all, and the Spark queries they took."""
     taken, queries = [], []
     for step in range(repeat + 1):
-        lake.sql(f"UPDATE base SET v = v + 1 WHERE v = {1_000 + step}")
+        changed = lake.sql(f"UPDATE base SET v = v + 1000000 WHERE v = {100 * tables + step}")
+        assert changed == 1
         reports: list[RefreshReport] = []
         taken.append(seconds(lambda found=reports: found.extend(lake.refresh_all())))
         assert {r.effective_mode for r in reports} == {"DIFFERENTIAL"}, reports

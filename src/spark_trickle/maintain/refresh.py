@@ -41,6 +41,7 @@ from spark_trickle.maintain.outcome import (
     same_columns,
     save_refresh,
 )
+from spark_trickle.maintain.pinned import PinnedSource
 from spark_trickle.maintain.records import RefreshReport, StreamTable
 from spark_trickle.maintain.reserve import reserve_of
 from spark_trickle.maintain.strategy import Choice, choose
@@ -50,15 +51,15 @@ from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.sql.statement_dialect import to_spark
 from spark_trickle.sql.statements import Query, parse_statement
-from spark_trickle.storage.catalog import Catalog
 from spark_trickle.storage.faults import reach
-from spark_trickle.storage.records import ScanPlan, Table, TableName
+from spark_trickle.storage.records import Table
 from spark_trickle.storage.transaction import Connection, Transaction
 
 if TYPE_CHECKING:
     from spark_trickle.spark.session import DataFrame
 
 ATTEMPTS = 5
+NOTHING = Choice("NO_DATA", "NO_CHANGES", "no source changed")
 
 
 @dataclass
@@ -108,16 +109,27 @@ class Refresher:
             phases.end("compile")
             report = replace(first_report(stream, asked, pinned, phases), version=tx.base)
             reach("refresh-pinned")
-            if stream.populated and asked != "FULL" and not any(map(may_differ, pinned.values())):
+            if self._idle(stream, asked, pinned):
                 tx.rollback()
-                report = replace(
-                    report, effective_mode="NO_DATA", reason="NO_CHANGES: no source changed"
-                )
+                report = replace(report, effective_mode=NOTHING.mode, reason=NOTHING.reason)
                 return self._settle(stream, moved_record(stream, pinned), report, phases)
             return self._compute(stream, asked, compiled, tx, pinned, report, phases)
         except BaseException:
             tx.rollback()
             raise
+
+    def expected(self, stream: StreamTable) -> Choice:
+        """What a refresh would do now, and why; reads metadata only."""
+        version = self.engine.catalog.version()
+        pinned = self._pin(stream, stream.refresh_mode, version, {})
+        compiled = self._compile(stream, pinned)
+        report = first_report(stream, stream.refresh_mode, pinned, Phases())
+        if self._idle(stream, stream.refresh_mode, pinned):
+            return NOTHING
+        return self._choose(stream, stream.refresh_mode, compiled, pinned, report)
+
+    def _idle(self, stream: StreamTable, asked: str, pinned: Mapping[str, Pinned]) -> bool:
+        return stream.populated and asked != "FULL" and not any(map(may_differ, pinned.values()))
 
     def _pin(
         self, stream: StreamTable, asked: str, base: int, after: Mapping[str, int]
@@ -379,20 +391,3 @@ class Refresher:
                 error=str(error),
             )
             records.add_history(connection, stream.uuid, report)
-
-
-class PinnedSource:
-    """The pinned sources as a state of the lake that a query can read."""
-
-    def __init__(self, catalog: Catalog, pinned: Mapping[str, Pinned]) -> None:
-        self.catalog = catalog
-        self._pinned = {source.table.full_name.key: source for source in pinned.values()}
-
-    def table(self, name: TableName) -> Table:
-        source = self._pinned.get(name.key)
-        if source is None:
-            raise NotFoundError(f"there is no table {name}")
-        return source.table
-
-    def scan(self, table: Table) -> ScanPlan:
-        return self.catalog.scan(table, self._pinned[table.full_name.key].after)

@@ -266,7 +266,18 @@ class StreamTables:
         return _explained(self._compiled(name_or_query, dialect), stage)
 
     def explain_table(self, stream: StreamTable, stage: str | None = None) -> str:
-        return _explained(self._compiled(stream.query, stream.dialect), stage)
+        """As ``explain``, and what the next refresh would do: the stage ``choice``."""
+        if stage == "choice":
+            return self._expected(stream)
+        text = _explained(self._compiled(stream.query, stream.dialect), stage)
+        return text if stage is not None else f"{text}\n== choice ==\n{self._expected(stream)}"
+
+    def _expected(self, stream: StreamTable) -> str:
+        try:
+            choice = self._refresher.expected(stream)
+        except TrickleError as error:
+            return f"{error}\n"
+        return f"{choice.mode}, {choice.reason}\n"
 
     def described(self) -> list[StreamTableInfo]:
         """All stream tables, for people."""
