@@ -1,101 +1,148 @@
-"""The tour that ``make demo`` gives: a small lake, some DML, time travel and the change feed."""
+"""What ``make demo`` shows: stream tables that follow changes, refresh by refresh."""
 
 from __future__ import annotations
 
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from rich.live import Live
 from rich.panel import Panel
 from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
 
 import spark_trickle
 from spark_trickle.cli import output
+from spark_trickle.errors import ExecutionError
 
-_ORDERS = """CREATE TABLE orders (
-  id BIGINT NOT NULL, customer STRING, amount DECIMAL(12,2), PRIMARY KEY (id))"""
-_INSERT = """INSERT INTO orders VALUES
-  (1, 'ada', 10.00), (2, 'bob', 5.00), (3, 'ada', 7.50), (4, 'cyd', 1.25)"""
-_MERGE = """MERGE INTO orders AS o
-USING (SELECT * FROM VALUES (2, 'bob', 6.00), (9, 'eve', 99.00) AS n(id, customer, amount)) AS n
-ON o.id = n.id
-WHEN MATCHED THEN UPDATE SET amount = n.amount
-WHEN NOT MATCHED THEN INSERT *"""
+if TYPE_CHECKING:
+    from spark_trickle.tpch.churn import Churn
+    from spark_trickle.tpch.demo import Refreshed, Round, Shown
+
+_CHURN = 0.001
 
 
-class Tour:
-    """Shows a statement, runs it, shows its answer and how long it took."""
-
-    def __init__(self, lake: spark_trickle.Lake) -> None:
-        self.lake = lake
-
-    def say(self, text: str) -> None:
-        output.console.print()
-        output.console.print(Panel(text, border_style="cyan", expand=False))
-
-    def sql(self, text: str) -> None:
-        output.console.print(Syntax(text, "sql", background_color="default", word_wrap=True))
-        started = time.perf_counter()
-        result: Any = self.lake.sql(text)
-        output.answer(result, 20)
-        seconds = time.perf_counter() - started
-        output.console.print(f"version {self.lake.version}, {seconds * 1000:.0f} ms", style="dim")
-
-
-def run(folder: Path | None) -> None:
-    """The whole tour; leaves nothing behind unless a folder is given."""
+def run(folder: Path | None, scale: float) -> None:
+    """The whole story; leaves nothing behind unless a folder is given."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="trickle-demo-") as temporary:
         location = folder or Path(temporary) / "lake"
-        output.console.print(f"a lake in {location}", style="dim")
         with spark_trickle.connect(location) as lake:
-            _tour(Tour(lake))
+            _load(lake, scale)
+            _create(lake)
+            _follow(lake, scale)
     seconds = time.perf_counter() - started
-    output.console.print(f"\n{seconds:.0f} seconds, Spark's start included", style="dim")
+    output.console.print(f"\n{seconds:.0f} seconds in all, Spark's start included", style="dim")
 
 
-def _tour(tour: Tour) -> None:
-    lake = tour.lake
-    tour.say("1  Tables. DDL and small INSERTs are catalog work: no Spark is started for them.")
-    tour.sql("DROP TABLE IF EXISTS orders")
-    tour.sql(_ORDERS)
-    tour.sql(_INSERT)
-    first = lake.version
-    tour.say("2  Queries are Spark SQL; a local Spark starts now, because one is needed.")
-    tour.sql(
-        "SELECT customer, sum(amount) AS total FROM orders GROUP BY customer ORDER BY customer"
-    )
-    tour.say("3  UPDATE, DELETE and MERGE answer the number of rows they changed.")
-    tour.sql("UPDATE orders SET amount = amount + 1 WHERE customer = 'ada'")
-    tour.sql("DELETE FROM orders WHERE amount < 2")
-    tour.sql(_MERGE)
-    tour.say("4  Every commit is a version, and old versions can be read.")
-    tour.sql(f"SELECT * FROM orders VERSION AS OF {first} ORDER BY id")
-    tour.sql("SELECT * FROM orders ORDER BY id")
-    _changes(tour, first)
-    _transaction(tour)
+def _say(words: str) -> None:
+    output.console.print()
+    output.console.print(Panel(words, border_style="cyan", expand=False))
 
 
-def _changes(tour: Tour, before: int) -> None:
-    lake = tour.lake
-    tour.say("5  The change feed is net: +1 came, -1 went, an UPDATE is both.")
-    summary = lake.change_summary("orders", before)
+def _load(lake: spark_trickle.Lake, scale: float) -> None:
+    from spark_trickle.tpch import data
+    from spark_trickle.tpch.schema import LINEITEM
+
+    _say(f"A lake with the eight tables of TPC-H at scale {scale:g}")
+    with output.console.status("…") as status:
+
+        def told(what: str, done: int, total: int) -> None:
+            status.update(f"{what} ({done} of {total})")
+
+        started = time.perf_counter()
+        data.load(lake, data.generate(scale, progress=told), told)
     output.console.print(
-        f"lake.change_summary('orders', {before}): {summary.inserted} in, {summary.deleted} out, "
-        f"insert-only: {summary.insert_only} (from metadata, no Spark)"
+        f"lineitem has about {LINEITEM.rows(scale):,} rows; version {lake.version}, "
+        f"{time.perf_counter() - started:.1f} s, Spark's start included"
     )
-    output.console.print(f"lake.changes('orders', {before}, {lake.version})")
-    output.answer(lake.changes("orders", before, lake.version).orderBy("id", "__weight"), 20)
 
 
-def _transaction(tour: Tour) -> None:
-    lake = tour.lake
-    tour.say("6  A transaction commits several tables together, or nothing.")
-    tour.sql("CREATE TABLE IF NOT EXISTS audit (what STRING, orders BIGINT)")
+def _create(lake: spark_trickle.Lake) -> None:
+    from spark_trickle.tpch.demo import STREAM_TABLES
+
+    _say("Four stream tables. Each is a query whose result is kept")
+    for shown in STREAM_TABLES:
+        output.console.print(f"[bold]{shown.name}[/]: {shown.what}", highlight=False)
+        output.console.print(Syntax(shown.query, "sql", background_color="default"))
+        with output.console.status("filling it for the first time …"):
+            report = lake.create_stream_table(shown.name, shown.query, refresh_mode="DIFFERENTIAL")
+        assert report is not None
+        output.console.print(
+            f"{report.rows_inserted} rows, {report.seconds:.2f} s\n", style="dim", highlight=False
+        )
+
+
+def _follow(lake: spark_trickle.Lake, scale: float) -> None:
+    from spark_trickle.tpch.churn import Churn
+    from spark_trickle.tpch.demo import ROUNDS
+
+    churn = Churn(scale, _CHURN)
+    done = [refreshed for round_ in ROUNDS for refreshed in _round(lake, churn, round_)]
+    if not all(refreshed.exact for refreshed in done):
+        raise ExecutionError("a stream table is not equal to its query; see the table above")
+    saved = sum(r.full_seconds for r in done) / sum(r.seconds for r in done)
+    output.console.print(
+        f"\n{len(done)} refreshes, every one exact, none of them a recomputation; "
+        f"together {saved:.1f} times as fast as recomputing",
+        style="bold green",
+        highlight=False,
+    )
+
+
+def _round(lake: spark_trickle.Lake, churn: Churn, round_: Round) -> list[Refreshed]:
+    from spark_trickle.tpch.demo import STREAM_TABLES, change, refresh
+
+    _say(round_.title)
     before = lake.version
-    with lake.transaction() as tx:
-        tx.sql("DELETE FROM orders WHERE customer = 'bob'")
-        tx.sql("INSERT INTO audit SELECT 'after bob left', count(*) FROM orders")
-    output.console.print(f"two tables, one commit: version {before} -> {lake.version}")
-    tour.sql("SELECT * FROM audit")
+    with output.console.status("changing the tables …"):
+        changed = change(lake, churn, round_)
+    counts = ", ".join(f"{count:,} {table}" for table, count in changed.items())
+    output.console.print(f"rows changed: {counts} (version {before} → {lake.version})", style="dim")
+    at = lake.version
+    table = _table()
+    done = []
+    live = output.console.is_terminal
+    with Live(table, console=output.console) if live else nullcontext():
+        for shown in STREAM_TABLES:
+            done.append(refresh(lake, shown))
+            table.add_row(*_cells(shown, done[-1]))
+    if not live:
+        output.console.print(table)
+    _sample(lake, at)
+    return done
+
+
+def _table() -> Table:
+    table = Table(header_style="bold")
+    for name in ("stream table", "mode", "rows changed", "result", "refresh", "full", "", "exact"):
+        left = name in ("stream table", "mode", "exact")
+        table.add_column(name, justify="left" if left else "right")
+    return table
+
+
+def _cells(shown: Shown, refreshed: Refreshed) -> tuple[str | Text, ...]:
+    report = refreshed.report
+    factor = refreshed.full_seconds / refreshed.seconds
+    return (
+        shown.name,
+        report.effective_mode,
+        f"{sum(report.delta_rows.values()):,}",
+        f"+{report.rows_inserted} -{report.rows_deleted}",
+        f"{refreshed.seconds * 1000:.0f} ms",
+        f"{refreshed.full_seconds * 1000:.0f} ms",
+        Text(f"{factor:.1f}x", style="green" if factor >= 1 else "yellow"),
+        Text("yes", style="green") if refreshed.exact else Text("NO", style="bold red"),
+    )
+
+
+def _sample(lake: spark_trickle.Lake, before: int) -> None:
+    """What a stream table over the last one would see."""
+    name = "region_revenue"
+    changes = lake.changes(name, before).orderBy("r_name", "__weight").limit(4).toArrow()
+    if changes.num_rows:
+        output.console.print(f"the first changes of {name}, as its own change feed:", style="dim")
+        output.rows(changes)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from spark_trickle.cli import output
+from spark_trickle.cli import bench, output
 from spark_trickle.errors import TrickleError
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(bench.app, name="bench")
 
 
 @app.callback()
@@ -48,11 +49,12 @@ def demo(
     folder: Annotated[
         Path | None, typer.Option(help="Keep the lake here (default: a temporary folder).")
     ] = None,
+    sf: Annotated[float, typer.Option(help="Scale: 1 has 6 million lineitems.")] = 0.1,
 ) -> None:
-    """See a lake at work, in less than a minute."""
+    """See stream tables follow changes, in about a minute."""
     from spark_trickle.cli.demo import run
 
-    run(folder)
+    run(folder, sf)
 
 
 def main() -> None:

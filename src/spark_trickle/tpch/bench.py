@@ -1,0 +1,142 @@
+"""The benchmark: every query as twins that are refreshed by deltas and in full, after each cycle.
+
+Twins see the same versions of the same tables in one Spark session, one after the other, so their
+ratio means the same on a fast and on a slow machine. The query by itself, run by Spark with its
+result fetched and nothing kept, is measured beside them: what a user without stream tables pays.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spark_trickle.lake import Lake
+from spark_trickle.maintain.records import RefreshReport
+from spark_trickle.tpch import churn, data, queries
+
+BY_DELTA, IN_FULL, CHOSEN, QUERY = "DIFFERENTIAL", "FULL", "AUTO", "QUERY"
+_SUFFIX = {BY_DELTA: "", IN_FULL: "_full", CHOSEN: "_auto"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure."""
+
+    scale: float = 1.0
+    fraction: float = 0.001
+    cycles: int = 3
+    numbers: Sequence[int] = tuple(queries.NUMBERS)
+    auto: bool = True
+    """Measure a third twin in mode AUTO."""
+    ends_only: bool = False
+    """RF1 and RF2 only: orders come and go, nothing else changes."""
+    warm_up: int = 1
+    """Cycles before those that count."""
+    seed: int = 1
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        return (BY_DELTA, IN_FULL, CHOSEN) if self.auto else (BY_DELTA, IN_FULL)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One refresh, or one run of a query by itself."""
+
+    query: int
+    cycle: int
+    mode: str
+    """DIFFERENTIAL, FULL or AUTO as asked; QUERY: the query by itself."""
+    effective_mode: str
+    seconds: float
+    reason: str = ""
+    delta_rows: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+    spark_queries: int = 0
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is: what it does now, and how much of that is done."""
+
+    what: str
+    done: int
+    total: int
+
+
+Listener = Callable[[Progress], None]
+
+
+def run(lake: Lake, folder: Path, options: Options, listener: Listener) -> list[Measurement]:
+    """Load a fresh lake from generated data, make the stream tables, change and measure."""
+    data.load(lake, folder, lambda what, done, total: listener(Progress(what, done, total)))
+    _create(lake, options, listener)
+    changes = churn.Churn(
+        options.scale, options.fraction, options.seed, ends_only=options.ends_only
+    )
+    measured: list[Measurement] = []
+    total = len(options.numbers) * (len(options.modes) + 1)
+    for cycle in range(1, options.warm_up + options.cycles + 1):
+        warm_up = cycle <= options.warm_up
+        title = "warm up" if warm_up else f"cycle {cycle - options.warm_up} of {options.cycles}"
+        listener(Progress(f"{title}: change", 0, total))
+        for batch in changes.cycle(cycle):
+            churn.apply(lake, batch)
+        for place, number in enumerate(options.numbers):
+            done = place * (len(options.modes) + 1)
+            listener(Progress(f"{title}: {queries.name(number)}", done, total))
+            found = _measure(lake, number, cycle - options.warm_up, options)
+            measured += [] if warm_up else found
+        listener(Progress(title, total, total))
+    return measured
+
+
+def _create(lake: Lake, options: Options, listener: Listener) -> None:
+    total = len(options.numbers) * len(options.modes)
+    done = 0
+    for number in options.numbers:
+        for mode in options.modes:
+            name = queries.name(number) + _SUFFIX[mode]
+            listener(Progress(f"create {name}", done, total))
+            lake.create_stream_table(name, queries.text(number), refresh_mode=mode)
+            done += 1
+    listener(Progress("created", total, total))
+
+
+def _measure(lake: Lake, number: int, cycle: int, options: Options) -> list[Measurement]:
+    found = []
+    for mode in options.modes:
+        gc.collect()
+        started = time.perf_counter()
+        report = lake.refresh_stream_table(queries.name(number) + _SUFFIX[mode])
+        found.append(_of(report, number, cycle, mode, time.perf_counter() - started))
+    gc.collect()
+    started = time.perf_counter()
+    rows = lake.sql(queries.text(number)).toArrow().num_rows
+    seconds = time.perf_counter() - started
+    return [*found, Measurement(number, cycle, QUERY, QUERY, seconds, rows_inserted=rows)]
+
+
+def _of(report: RefreshReport, number: int, cycle: int, mode: str, seconds: float) -> Measurement:
+    return Measurement(
+        number,
+        cycle,
+        mode,
+        report.effective_mode,
+        seconds,
+        report.reason,
+        sum(report.delta_rows.values()),
+        report.rows_read,
+        report.bytes_read,
+        report.spark_queries,
+        report.rows_inserted,
+        report.rows_deleted,
+        dict(report.phases),
+    )

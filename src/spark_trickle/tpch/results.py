@@ -1,0 +1,152 @@
+"""What a benchmark run found: medians by query, the table, and the record that is kept."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from spark_trickle.tpch import queries
+from spark_trickle.tpch.bench import BY_DELTA, CHOSEN, IN_FULL, QUERY, Measurement, Options
+
+
+@dataclass(frozen=True)
+class Line:
+    """One query: medians over the cycles."""
+
+    query: int
+    full: float
+    differential: float
+    auto: float | None
+    bare: float
+    """Seconds of the query by itself."""
+    effective_mode: str
+    """What ran when DIFFERENTIAL was asked for; several if cycles differ."""
+    auto_mode: str
+    delta_rows: int
+    rows: tuple[int, int]
+    """Rows read: in full, by deltas."""
+    bytes: tuple[int, int]
+    spark_queries: tuple[int, int]
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster than FULL."""
+        return self.full / self.differential
+
+    @property
+    def bare_ratio(self) -> float:
+        """How many times faster than the query by itself."""
+        return self.bare / self.differential
+
+    @property
+    def auto_ratio(self) -> float | None:
+        return None if self.auto is None else self.full / self.auto
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(statistics.fmean(math.log(value) for value in values))
+
+
+def lines(measured: Sequence[Measurement]) -> list[Line]:
+    """The medians, in the order of the queries."""
+    return [_line(measured, number) for number in sorted({m.query for m in measured})]
+
+
+def _line(measured: Sequence[Measurement], number: int) -> Line:
+    by_mode = {
+        mode: [m for m in measured if m.query == number and m.mode == mode]
+        for mode in (BY_DELTA, IN_FULL, CHOSEN, QUERY)
+    }
+    full, delta, auto = by_mode[IN_FULL], by_mode[BY_DELTA], by_mode[CHOSEN]
+    return Line(
+        number,
+        _median([m.seconds for m in full]),
+        _median([m.seconds for m in delta]),
+        _median([m.seconds for m in auto]) if auto else None,
+        _median([m.seconds for m in by_mode[QUERY]]),
+        "/".join(sorted({m.effective_mode for m in delta})),
+        "/".join(sorted({m.effective_mode for m in auto})),
+        int(_median([m.delta_rows for m in delta])),
+        _both([m.rows_read for m in full], [m.rows_read for m in delta]),
+        _both([m.bytes_read for m in full], [m.bytes_read for m in delta]),
+        _both([m.spark_queries for m in full], [m.spark_queries for m in delta]),
+    )
+
+
+def _median(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def _both(full: Sequence[int], delta: Sequence[int]) -> tuple[int, int]:
+    return int(_median(full)), int(_median(delta))
+
+
+def table(found: Sequence[Line]) -> str:
+    """The results as text, one line for each query."""
+    header = (
+        *("query", "FULL s", "DIFF s", "ratio", "mode", "AUTO s", "chose", "query s"),
+        *("delta rows", "rows full", "rows diff", "MB full", "MB diff", "jobs full", "jobs diff"),
+    )
+    rows = [header, *(_cells(line) for line in found)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(header))]
+    text = ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join([text[0], "-" * len(text[0]), *text[1:], "", *_means(found)])
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    return (
+        queries.name(line.query),
+        f"{line.full:.2f}",
+        f"{line.differential:.2f}",
+        f"{line.ratio:.1f}x",
+        line.effective_mode,
+        "" if line.auto is None else f"{line.auto:.2f}",
+        line.auto_mode,
+        f"{line.bare:.2f}",
+        f"{line.delta_rows:,}",
+        f"{line.rows[0]:,}",
+        f"{line.rows[1]:,}",
+        f"{line.bytes[0] / 1e6:.1f}",
+        f"{line.bytes[1] / 1e6:.1f}",
+        str(line.spark_queries[0]),
+        str(line.spark_queries[1]),
+    )
+
+
+def _means(found: Sequence[Line]) -> list[str]:
+    text = [
+        f"geometric mean of FULL / DIFFERENTIAL: {geometric_mean([n.ratio for n in found]):.2f}x",
+        "geometric mean of the query by itself / DIFFERENTIAL: "
+        f"{geometric_mean([n.bare_ratio for n in found]):.2f}x",
+    ]
+    chosen = [line.auto_ratio for line in found if line.auto_ratio is not None]
+    if chosen:
+        text.append(
+            f"geometric mean of FULL / AUTO: {geometric_mean(chosen):.2f}x, "
+            f"slowest AUTO: {1 / min(chosen):.2f} x FULL"
+        )
+    return text
+
+
+def record(options: Options, measured: Sequence[Measurement]) -> str:
+    """Everything as JSON."""
+    found = lines(measured)
+    content = {
+        "what": "derived from TPC-H; not a TPC-H result",
+        "options": asdict(options),
+        "machine": {
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+        },
+        "geometric_mean": geometric_mean([line.ratio for line in found]),
+        "geometric_mean_bare": geometric_mean([line.bare_ratio for line in found]),
+        "queries": [asdict(line) | {"ratio": line.ratio} for line in found],
+        "measurements": [asdict(each) for each in measured],
+    }
+    return json.dumps(content, indent=2) + "\n"
