@@ -1,0 +1,64 @@
+"""Stream tables with their records in PostgreSQL: one way through everything that writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_trickle
+from spark_trickle.errors import DependencyError
+from support import postgres
+from support.forks import forked
+from support.streams import assert_exact, refreshed, rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with postgres.server() as found:
+        yield found
+
+
+def test_life_of_stream_tables(url: str, tmp_path: Path, spark: SparkSession) -> None:
+    def connect() -> spark_trickle.Lake:
+        return spark_trickle.connect(url, data_path=str(tmp_path / "data"), spark=spark)
+
+    with connect() as lake:
+        lake.sql("CREATE TABLE t (g INT, v INT)")
+        lake.sql("INSERT INTO t VALUES (1, 1), (1, 2), (2, 5)")
+        lake.create_stream_table(
+            "s", "SELECT g, sum(v) AS s FROM t GROUP BY g", refresh_mode="DIFFERENTIAL"
+        )
+        lake.create_stream_table("top", "SELECT g, s FROM s ORDER BY s DESC LIMIT 1")
+        lake.sql("INSERT INTO t VALUES (1, 10)")
+        modes = {r.name: r.effective_mode for r in lake.refresh_all()}
+        assert modes["s"] == "DIFFERENTIAL"
+        assert modes["top"] in ("TOPK", "FULL")
+        assert_exact(lake, "s", "top")
+        refreshed(lake, "s", "NO_DATA")
+        with pytest.raises(DependencyError, match="s"):
+            lake.sql("DROP TABLE t")
+        lake.sql("ALTER STREAM TABLE s SET (schedule = '5m')")
+    with connect() as lake:
+        s, top = lake.stream_tables()
+        assert (s.schedule, s.effective_mode, top.is_topk) == ("5m", "NO_DATA", True)
+        assert [r.effective_mode for r in lake.refresh_history("s")][-1] == "FULL"
+        lake.sql("DELETE FROM t WHERE g = 2")
+
+        def refresh() -> str:
+            with connect() as other:
+                return other.refresh_stream_table("s").effective_mode
+
+        ran = [worker.end() for worker in [forked(tmp_path, refresh) for _ in range(2)]]
+        assert sorted(map(str, ran)) == ["DIFFERENTIAL", "NO_DATA"], ran
+        assert_exact(lake, "s")
+        assert rows(lake, "s") == [(1, 13)]
+        lake.sql("CREATE OR REPLACE STREAM TABLE s AS SELECT g, sum(2 * v) AS s FROM t GROUP BY g")
+        lake.expire(older_than=0.0)
+        lake.repair_stream_table("s")
+        lake.drop_stream_table("s", cascade=True)
+        assert lake.stream_tables() == []
