@@ -171,6 +171,34 @@ def test_create_table_as_select(t):
     assert table(t, "copy") == [(5,)]
 
 
+def test_small_changes_of_large_tables_write_no_file(tmp_path, spark):
+    """A Spark write shows as a file; up to the limit there is none."""
+    with spark_trickle.connect(
+        tmp_path / "s", spark=spark, settings=Settings(inline_row_limit=50)
+    ) as lake:
+        lake.sql("CREATE TABLE s (id BIGINT, v STRING)")
+        lake.append("s", spark.range(2000).selectExpr("id", "'v' AS v"))
+
+        def files() -> set[Path]:
+            return set((tmp_path / "s" / "data").rglob("*"))
+
+        before = files()
+        assert lake.sql("UPDATE s SET v = 'w' WHERE id < 50") == 50
+        assert lake.sql("DELETE FROM s WHERE id >= 1500") == 500
+        assert lake.sql("INSERT INTO s SELECT id, 'x' FROM range(50)") == 50
+        assert lake.append("s", spark.range(10).selectExpr("id", "'y' AS v")) == 10
+        merge = "MERGE INTO s USING (SELECT id FROM range(90, 110)) n ON s.id = n.id + 1400 "
+        assert (
+            lake.sql(
+                merge + "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id) VALUES (n.id)"
+            )
+            == 20
+        )
+        assert files() == before
+        assert lake.sql("UPDATE s SET v = 'z' WHERE id < 51") == 51 + 50 + 10
+        assert len(files()) == len(before) + 1
+
+
 def test_large_writes_are_sorted_and_pruned(tmp_path, spark):
     settings = Settings(inline_row_limit=10)
     with spark_trickle.connect(tmp_path / "k", spark=spark, settings=settings) as lake:

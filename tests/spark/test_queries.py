@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from decimal import Decimal
 
@@ -218,3 +219,19 @@ def test_conflicts(shop):
         tx.sql("INSERT INTO orders SELECT 50, name, 1 FROM ref.customer")
         shop.sql("INSERT INTO ref.customer VALUES ('newer', 'Bonn')")
     assert shop.table("orders").count() == 5
+
+
+def test_single_statements_retry_by_themselves(tmp_path, spark):
+    """Two writers add to the same row; no addition is lost and none needs to be repeated."""
+    folder = tmp_path / "r"
+    with connect(folder, spark=spark) as lake:
+        lake.sql("CREATE TABLE counter (n INT)")
+        lake.sql("INSERT INTO counter VALUES (0)")
+
+        def add() -> int:
+            with connect(folder, spark=spark, settings=Settings(commit_retries=50)) as own:
+                return sum(own.sql("UPDATE counter SET n = n + 1") for _ in range(5))
+
+        with ThreadPoolExecutor(2) as pool:
+            assert [f.result() for f in [pool.submit(add), pool.submit(add)]] == [5, 5]
+        assert answer(lake.table("counter")) == [(10,)]

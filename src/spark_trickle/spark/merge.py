@@ -248,10 +248,11 @@ class MergeRunner:
             self._delete(located)
             for kind, keep in ((MergeUpdate, True), (MergeInsert, False)):
                 numbers = self._numbers(kind)
-                if numbers and self._clause_rows(located, numbers).num_rows:
+                count = self._clause_rows(located, numbers).num_rows
+                if count:
                     part = same_rows.where(F.col(_CLAUSE).isin(numbers)).drop(KEY, _CLAUSE)
                     part = part if keep else part.drop(ROW)
-                    files = tuple(self.writer.write_files(self.target.table, part))
+                    files = tuple(self.writer.write_files(self.target.table, part, count))
                     self.writer.insert(self.target.table, Staged(files=files))
         return self._count(located)
 

@@ -208,7 +208,7 @@ def affected(
         with held(changed) as same_rows:
             with spark_errors():
                 located = same_rows.select(KEY, ROW).toArrow()
-            files = writer.write_files(target.table, same_rows.drop(KEY))
+            files = writer.write_files(target.table, same_rows.drop(KEY), located.num_rows)
         return located, Staged(files=tuple(files))
     except ExecutionError as error:
         raise misfit(frame, target.table, given, error) from None

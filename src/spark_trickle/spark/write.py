@@ -29,6 +29,7 @@ from spark_trickle.storage.transaction import Transaction
 _DIRECT = 10
 """A result that cannot have more rows than this many inline limits is fetched without a probe."""
 _ROWS_PER_GROUP = 128 * 1024
+_ROWS_PER_FILE = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,11 @@ class Writer:
             row_ids = staged.rows.column(ROW).combine_chunks()
         return self._tx.insert_rows(table, staged.rows.select(names), row_ids)
 
-    def write_files(self, table: Table, frame: DataFrame) -> list[NewFile]:
-        """Parquet files of the frame's rows, sorted by the table's key, written by executors."""
+    def write_files(self, table: Table, frame: DataFrame, rows: int | None = None) -> list[NewFile]:
+        """Parquet files of the frame's rows, sorted by the table's key, written by executors.
+
+        ``rows``: how many there are, if that is known; it decides the number of files.
+        """
         schema = spark_schema(table.columns)
         keeps_ids = ROW in frame.columns
         if keeps_ids:
@@ -82,7 +86,7 @@ class Writer:
         folder = f"{table.location}{uuid4().hex}"
         self._tx.discard(folder)
         with spark_errors():
-            ordered = _ordered(_with_ids(frame, schema), table.sort_key)
+            ordered = _ordered(_with_ids(frame, schema), table.sort_key, rows)
             writer = ordered.write.option("compression", "zstd")
             writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
             if table.sort_key:
@@ -102,12 +106,17 @@ def _with_ids(frame: DataFrame, schema: t.StructType) -> DataFrame:
     )
 
 
-def _ordered(frame: DataFrame, key: Sequence[str]) -> DataFrame:
+def _ordered(frame: DataFrame, key: Sequence[str], rows: int | None) -> DataFrame:
     """Sorted by the key, files with ranges that do not overlap, so that min/max can prune."""
-    if not key:
-        return frame
+    files = None if rows is None else -(-rows // _ROWS_PER_FILE)
     columns = [F.col(quote(name)) for name in key]
-    return frame.repartitionByRange(*columns).sortWithinPartitions(*columns)
+    if not key:
+        return frame if files is None else frame.coalesce(files)
+    if files is None:
+        return frame.repartitionByRange(*columns).sortWithinPartitions(*columns)
+    if files == 1:
+        return frame.coalesce(1).sortWithinPartitions(*columns)
+    return frame.repartitionByRange(files, *columns).sortWithinPartitions(*columns)
 
 
 def _gather(tx: Transaction, folder: str, location: str) -> list[str]:
