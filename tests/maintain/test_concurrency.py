@@ -231,6 +231,22 @@ def test_refresh_all_in_threads_of_one_process(small: Lake) -> None:
         assert history.count("DIFFERENTIAL") == 1, "applied once"
 
 
+def test_lakes_that_share_a_session_leave_it_as_it_was(
+    small: Lake, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Small deltas run with other settings; whoever ends last restores the usual ones."""
+    key = "spark.sql.adaptive.enabled"
+    inside, usual = "spark.trickle.quick", spark.conf.get(key)
+    before = spark.conf.get(inside, "0")
+    with spark_trickle.connect(tmp_path / "second", spark=spark) as second:
+        first_one, second_one = small._engine.holder.quick(), second._engine.holder.quick()
+        first_one.__enter__()
+        second_one.__enter__()
+        first_one.__exit__(None, None, None)
+        second_one.__exit__(None, None, None)
+    assert (spark.conf.get(key), spark.conf.get(inside)) == (usual, before)
+
+
 def test_a_stale_record_is_never_written_back(small: Lake) -> None:
     """RENAME and DROP of what somebody else changed meanwhile."""
     small.create_stream_table("s", SUMMED, refresh_mode="DIFFERENTIAL")

@@ -65,14 +65,19 @@ SHORT = ("refresh-pinned", "refresh-computed", "refresh-before-commit", "refresh
 
 
 @pytest.fixture
-def crashes(request: pytest.FixtureRequest, tmp_path: Path, spark: SparkSession) -> Crashes:
+def crashes(
+    request: pytest.FixtureRequest, tmp_path: Path, spark: SparkSession
+) -> Iterator[Crashes]:
     """A lake that keeps small changes in the catalog, or with the parameter ``files`` in files."""
     inline = 0 if getattr(request, "param", "") == "files" else 1_000
     made = Crashes(tmp_path, spark, Settings(inline_row_limit=inline, inline_delete_limit=inline))
     with made.open() as lake:
         lake.sql("CREATE TABLE t (g INT, v INT)")
         lake.sql("INSERT INTO t VALUES (1, 1), (1, 2), (2, 5), (3, 3)")
-    return made
+    yield made
+    # The killed processes shared this Spark, which does not die with them.
+    spark.conf.set("spark.trickle.quick", "0")
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
 
 
 QUERIES = {

@@ -1,20 +1,24 @@
 """FULL or DIFFERENTIAL: a choice by cost, from what earlier refreshes of the same table took.
 
-seconds(DIFFERENTIAL) = a + b * changed rows, seconds(FULL) = c * source rows. Both lines are fitted
-to the recorded refreshes by the mode that really ran. What was never measured has a prior: reading
-one changed row costs as much as PRIOR_FACTOR rows of a full run, for its group is read before and after.
-An estimate that has not met a measurement for REMEASURE_AFTER refreshes is put to the test when the
-two are near each other, so that one bad measurement is not believed for ever.
+seconds(DIFFERENTIAL) = a + b * changed rows, seconds(FULL) = c * source rows + d * changed rows, for
+a full run also has to write what changed. Both lines are fitted to the recorded refreshes by the
+mode that really ran, those of a similar size first. What was never measured has a prior: a changed
+row costs as much as FULL_FACTOR rows of a full run to write, and PRIOR_FACTOR to compute and write,
+for its group is read before and after. Where the two are near each other, the one that was not
+measured at that size, or not for REMEASURE_AFTER refreshes, is put to the test: neither one bad
+measurement nor a line drawn too far is believed for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 
 from spark_trickle.maintain.records import RefreshReport
 
-PRIOR_FACTOR = 2.5
+FULL_FACTOR = 1.0
+PRIOR_FACTOR = 3.5
 PRIOR_SECONDS = 0.3
 PRIOR_WEIGHT = 0.1
 NOISE = 0.2
@@ -23,9 +27,13 @@ PRIOR_SPREAD = 3.0
 """How far the prior of the slope may be off, as a part of it."""
 REMEASURE_AFTER = 20
 NEAR = 2.0
-COLD_FACTOR = 5.0
+WORTH_A_TRY = 1.5
+COLD_FACTOR = 3.0
 COLD_SECONDS = 60.0
 WINDOW = 50
+FADE = 0.8
+FEW_ROWS = 100.0
+"""Differences of sizes below this say nothing."""
 BY_DELTA = ("DIFFERENTIAL", "TOPK")
 
 
@@ -52,14 +60,29 @@ class Choice:
 
 def estimate(history: Sequence[RefreshReport], changed_rows: int, source_rows: int) -> Estimate:
     """Expected seconds of both ways; ``history`` is newest first."""
-    full = _full_seconds(history, source_rows)
-    slope = PRIOR_FACTOR * full / max(1, source_rows) if full is not None else 0.0
-    points = [(0.0, PRIOR_SECONDS, PRIOR_WEIGHT)]
-    by_delta = [report for report in history if report.effective_mode in BY_DELTA]
-    for age, report in enumerate(by_delta[:WINDOW]):
-        points.append((_changed(report), _spent(report), 0.9**age))
-    fixed, per_row = _line(points, slope)
+    runs = [r for r in history if r.effective_mode == "FULL"][:WINDOW]
+    full, per_source_row = None, 0.0
+    if runs:
+        sizes = [(_changed(r), _spent(r) * _scale(r, source_rows)) for r in runs]
+        per_source_row = min(seconds for _, seconds in sizes[:3]) / max(1, source_rows)
+        points = _weighted(sizes, changed_rows)
+        fixed, per_row = _line(points, FULL_FACTOR * per_source_row)
+        full = fixed + per_row * changed_rows
+    by_delta = [(_changed(r), _spent(r)) for r in history if r.effective_mode in BY_DELTA][:WINDOW]
+    points = [(0.0, PRIOR_SECONDS, PRIOR_WEIGHT), *_weighted(by_delta, changed_rows)]
+    fixed, per_row = _line(points, PRIOR_FACTOR * per_source_row)
     return Estimate(fixed + per_row * changed_rows, full)
+
+
+def _weighted(
+    sizes: Sequence[tuple[float, float]], changed_rows: int
+) -> list[tuple[float, float, float]]:
+    """Measurements with weights: the newer and the nearer in size, the more."""
+    weighted = []
+    for age, (changed, seconds) in enumerate(sizes):
+        distance = log((changed + FEW_ROWS) / (changed_rows + FEW_ROWS))
+        weighted.append((changed, seconds, FADE**age / (1 + distance**2)))
+    return weighted
 
 
 def choose(history: Sequence[RefreshReport], changed_rows: int, source_rows: int) -> Choice:
@@ -75,21 +98,24 @@ def choose(history: Sequence[RefreshReport], changed_rows: int, source_rows: int
     if near and len(modes) == REMEASURE_AFTER and len(set(modes)) == 1:
         other = "FULL" if modes[0] != "FULL" else "DIFFERENTIAL"
         return Choice(other, "REMEASURE", f"{told}; not measured for {REMEASURE_AFTER} refreshes")
-    if _cold(history, expected.full):
+    within = expected.full < expected.differential < WORTH_A_TRY * expected.full
+    if within and not _tried(history, changed_rows):
+        return Choice("DIFFERENTIAL", "REMEASURE", f"{told}; no delta of this size measured")
+    if _cold(history):
         return Choice("FULL", "REMEASURE", f"{told}; measured only once, when it was new")
     if expected.differential <= expected.full:
         return Choice("DIFFERENTIAL", "CHEAPER", told)
     return Choice("FULL", "CHEAPER", told)
 
 
-def _cold(history: Sequence[RefreshReport], full: float) -> bool:
+def _cold(history: Sequence[RefreshReport]) -> bool:
     """Whether the one full run is due again: it was the first thing a cold Spark did, and deltas
     have cost COLD_FACTOR times as much since."""
-    runs = [place for place, report in enumerate(history) if report.effective_mode == "FULL"]
-    if len(runs) != 1 or full > COLD_SECONDS:
+    places = [place for place, report in enumerate(history) if report.effective_mode == "FULL"]
+    if len(places) != 1 or _spent(history[places[0]]) > COLD_SECONDS:
         return False
-    spent = sum(_spent(r) for r in history[: runs[0]] if r.effective_mode in BY_DELTA)
-    return spent >= COLD_FACTOR * full
+    spent = sum(_spent(r) for r in history[: places[0]] if r.effective_mode in BY_DELTA)
+    return spent >= COLD_FACTOR * _spent(history[places[0]])
 
 
 def _spent(report: RefreshReport) -> float:
@@ -97,13 +123,10 @@ def _spent(report: RefreshReport) -> float:
     return report.seconds - report.phases.get("start", 0.0)
 
 
-def _full_seconds(history: Sequence[RefreshReport], source_rows: int) -> float | None:
-    """The median of the newest full runs, scaled to the size the sources have now."""
-    runs = [r for r in history if r.effective_mode == "FULL"][:3]
-    if not runs:
-        return None
-    scaled = sorted(_spent(r) * _scale(r, source_rows) for r in runs)
-    return scaled[(len(scaled) - 1) // 2]
+def _tried(history: Sequence[RefreshReport], changed_rows: int) -> bool:
+    """Whether a delta of about this size was measured."""
+    sizes = [_changed(r) for r in history if r.effective_mode in BY_DELTA]
+    return any(size <= 3 * changed_rows and changed_rows <= 3 * size for size in sizes)
 
 
 def _scale(report: RefreshReport, source_rows: int) -> float:

@@ -32,6 +32,9 @@ _QUICK = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
 }
+_PACE = Lock()
+_INSIDE = "spark.trickle.quick"
+_USUAL = "spark.trickle.usual."
 _LOG = Path(__file__).with_name("log4j2.properties")
 
 
@@ -43,28 +46,30 @@ class SessionHolder:
         self._settings = settings
         self._ready = False
         self._owned = False
-        self._pace = Lock()
-        self._quick = 0
-        self._usual: dict[str, str] = {}
 
     @contextmanager
     def quick(self) -> Iterator[None]:
-        """Settings for small queries while inside; shared by all threads that are."""
+        """Settings for small queries while inside; shared by all threads and lakes that are.
+
+        The session itself remembers its usual settings: several lakes may share it.
+        """
         conf = self.spark.conf
-        with self._pace:
-            if self._quick == 0:
-                self._usual = {key: str(conf.get(key)) for key in _QUICK}
+        with _PACE:
+            inside = int(str(conf.get(_INSIDE, "0")))
+            if inside == 0:
                 for key, value in _QUICK.items():
+                    conf.set(_USUAL + key, str(conf.get(key)))
                     conf.set(key, value)
-            self._quick += 1
+            conf.set(_INSIDE, str(inside + 1))
         try:
             yield
         finally:
-            with self._pace:
-                self._quick -= 1
-                if self._quick == 0:
-                    for key, value in self._usual.items():
-                        conf.set(key, value)
+            with _PACE:
+                inside = int(str(conf.get(_INSIDE))) - 1
+                conf.set(_INSIDE, str(inside))
+                if inside == 0:
+                    for key in _QUICK:
+                        conf.set(key, str(conf.get(_USUAL + key)))
 
     @property
     def started(self) -> bool:
