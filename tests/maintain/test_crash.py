@@ -25,12 +25,9 @@ BEFORE = (
     "refresh-pinned",
     "refresh-computed",
     "refresh-before-commit",
-    "files-synced",
     "locked",
-    "snapshot-row-written",
     "first-table-written",
     "refresh-recorded",
-    "records-written",
     "before-commit",
 )
 AFTER = ("after-commit", "refresh-committed")
