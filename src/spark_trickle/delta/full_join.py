@@ -8,16 +8,15 @@ from dataclasses import replace
 from sqlglot import exp
 
 from spark_trickle.delta.change import Change, difference, total
+from spark_trickle.delta.equalities import keys_together
 from spark_trickle.delta.preserving import delta_preserving, key_pairs
 from spark_trickle.delta.restrict import KeySet, restrict
 from spark_trickle.ir.nodes import (
     AntiJoin,
-    Distinct,
     Node,
     OuterJoin,
     OuterKind,
     Project,
-    UnionAll,
 )
 from spark_trickle.ir.scalars import ref
 from spark_trickle.ir.types import Column, Schema
@@ -50,17 +49,9 @@ def delta_full_join(node: OuterJoin, left: Change, right: Change, ids: Ids) -> N
 
 
 def _keys(left: Change, right: Change, left_keys: Schema, right_keys: Schema, ids: Ids) -> KeySet:
-    names = tuple(
-        ids.column(key.name, key.type, key.nullable or other.nullable)
-        for key, other in zip(left_keys, right_keys, strict=True)
-    )
     sides = ((left.delta, left_keys), (right.delta, right_keys))
-    parts = tuple(
-        Project(delta, tuple((ids.copy(key), ref(key)) for key in keys))
-        for delta, keys in sides
-        if delta is not None
-    )
-    return KeySet(Distinct(UnionAll(parts, names)), ids)
+    parts = [(delta, keys) for delta, keys in sides if delta is not None]
+    return KeySet(keys_together(parts, left_keys, ids), ids)
 
 
 def _as_left_join_and_rest(node: OuterJoin, left: Change, right: Change, ids: Ids) -> Node | None:

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from spark_trickle.delta.equalities import Classes, equal_pairs
+from spark_trickle.delta.equalities import Classes, equal_pairs, same_column
 from spark_trickle.ir.nodes import (
     Aggregate,
     AntiJoin,
@@ -162,8 +162,8 @@ def _origins(node: Node) -> dict[int, Origins]:
             return {c.id: frozenset({(node.source, c.name)}) for c in node.columns}
         case Project():
             below = _origins(node.input)
-            passed = [(c.id, column_id(e)) for c, e in node.outputs if isinstance(e, exp.Column)]
-            return {a: below[b] for a, b in passed if b in below}
+            passed = [(c.id, same_column(e)) for c, e in node.outputs]
+            return {a: below[b] for a, b in passed if b is not None and b in below}
         case Filter() | Distinct() | Negate() | Generate() | Window() | TopK():
             return _origins(node.input)
         case Aggregate():

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from spark_trickle.delta.equalities import Classes, across, equal_pairs
+from spark_trickle.delta.equalities import Classes, across, equal_pairs, keys_together
 from spark_trickle.delta.narrow import key_sources
 from spark_trickle.ir.nodes import (
     Aggregate,
@@ -59,16 +59,11 @@ class KeySet:
 
 def key_set(rows: Node, keys: Schema, ids: Ids) -> KeySet:
     """The keys that occur in ``rows``, whatever their weights; perhaps some more."""
-    sources = key_sources(rows, tuple(key.id for key in keys))
     parts = []
-    for plan, own in sources:
+    for plan, own in key_sources(rows, tuple(key.id for key in keys)):
         offered = {column.id: column for column in plan.columns}
-        columns = [offered[id] for id in own]
-        parts.append(Project(plan, tuple((ids.copy(column), ref(column)) for column in columns)))
-    if len(parts) == 1:
-        return KeySet(Distinct(parts[0]), ids)
-    names = tuple(ids.column(key.name, key.type) for key in keys)
-    return KeySet(Distinct(UnionAll(tuple(parts), names)), ids)
+        parts.append((plan, tuple(offered[id] for id in own)))
+    return KeySet(keys_together(parts, keys, ids), ids)
 
 
 def restrict(node: Node, keys: KeySet, on: tuple[int, ...]) -> Node:

@@ -156,3 +156,15 @@ def test_every_stage_explains_itself() -> None:
         assert query.explain(stage).endswith("\n")
     with pytest.raises(UserError, match="no such stage"):
         query.explain("imagined")
+
+
+def test_equalities_among_integer_types_carry_keys() -> None:
+    sources = {"t": source("t", "a int, b int"), "w": source("w", "a bigint, d int")}
+    query = compile_query("SELECT t.b, w.d FROM t FULL JOIN w ON t.a = w.a", sources)
+    (delta,) = query.delta({"t", "w"}).parts
+    needed = {(need.source, need.version): need.keys for need in delta.needs}
+    assert needed["w", Version.AFTER] is not None
+    inner = compile_query("SELECT t.b, w.d FROM t JOIN w ON t.a = w.a", sources)
+    (delta,) = inner.delta({"t"}).parts
+    needed = {(need.source, need.version): need.keys for need in delta.needs}
+    assert needed["w", Version.AFTER] == ({"a": frozenset({("t", "a")})},)
