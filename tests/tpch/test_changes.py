@@ -112,3 +112,12 @@ def test_the_judge_tells_multisets_apart_and_rounds_doubles_only() -> None:
     assert not compare(pa.table({"a": near}), pa.table({"a": exact})).same
     with pytest.raises(AssertionError):
         compare(pa.table({"a": doubles}), pa.table({"a": doubles}))
+
+
+def test_a_difference_tells_counts_and_the_first_five_rows() -> None:
+    got, expected = pa.table({"a": [1, 1, *range(10, 18)]}), pa.table({"a": [1, 2]})
+    told = str(compare(got, expected))
+    assert "rows: 10, expected 2" in told
+    assert "extra: 9, missing: 1" in told
+    assert told.count("extra: ('1") == 5
+    assert "missing: ('2',)" in told

@@ -1,0 +1,155 @@
+"""All 22 queries as stream tables under changes to all eight tables, judged by DuckDB.
+
+Phase 1: each query refreshed alone. Phase 3, in the same cycles: a twin that is recomputed in full.
+Phase 2: all at once through ``refresh_all``. Phase 4: many cycles on a few queries, looking for
+drift. After every refresh the contents must be exact, and the refresh must have been incremental.
+One lake serves all phases, which go on where the one before stopped; each can also run alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import spark_trickle
+from spark_trickle.maintain.records import RefreshReport
+from spark_trickle.tpch import churn, data, queries
+from spark_trickle.tpch.schema import TABLES
+from tpch.oracle import Oracle, compare
+from tpch.settings import CHURN, CYCLES, SCALE, SEED, SUSTAINED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+
+TWIN = "_full"
+LIMITED = {2, 3, 10, 18, 21}
+SUSTAINED_QUERIES = (1, 3, 13, 15, 17, 22)
+"""Additive sums, TopK over a join, an outer join, segments, a maximum, scalar aggregates."""
+
+
+class Bench:
+    """A lake and its judge, which see the same changes."""
+
+    def __init__(self, lake: spark_trickle.Lake, oracle: Oracle) -> None:
+        self.lake = lake
+        self.oracle = oracle
+        self.cycle = 0
+        self._churn = churn.Churn(SCALE, CHURN, SEED, every_table=True)
+        self._failures: list[str] = []
+
+    def ensure(self, numbers: Iterable[int], mode: str = "DIFFERENTIAL", suffix: str = "") -> None:
+        """Make the stream tables that are not there yet."""
+        there = {info.name for info in self.lake.stream_tables()}
+        for number in numbers:
+            name = queries.name(number) + suffix
+            if name not in there:
+                report = self.lake.create_stream_table(
+                    name, queries.text(number), refresh_mode=mode
+                )
+                assert report is not None
+                self.check(number, report)
+        self.verdict()
+
+    def change(self) -> None:
+        """The next cycle, in the lake and beside it."""
+        self.cycle += 1
+        for batch in self._churn.cycle(self.cycle):
+            churn.apply(self.lake, batch)
+            self.oracle.follow([batch])
+
+    def refresh(self, number: int) -> RefreshReport:
+        report = self.lake.refresh_stream_table(queries.name(number))
+        self.check(number, report)
+        self.check_mode(number, report)
+        return report
+
+    def check(self, number: int, report: RefreshReport) -> None:
+        """The contents are exact."""
+        difference = compare(self.rows(report.name), self.oracle.run(queries.text(number)))
+        if not difference.same:
+            self.fail(number, report, str(difference))
+
+    def check_mode(self, number: int, report: RefreshReport) -> None:
+        """The contents were made incrementally."""
+        wanted = "TOPK" if number in LIMITED else "DIFFERENTIAL"
+        if report.effective_mode != wanted:
+            self.fail(number, report, f"  the effective mode should be {wanted}")
+
+    def rows(self, name: str) -> pa.Table:
+        return self.lake.table(name).toArrow()
+
+    def fail(self, number: int, report: RefreshReport, why: str) -> None:
+        self._failures.append(
+            f"{queries.name(number)}, cycle {self.cycle}, "
+            f"effective mode {report.effective_mode}\n{why}\n  {report}"
+        )
+
+    def verdict(self) -> None:
+        """Fail with everything that was found wrong since the last time."""
+        found, self._failures = self._failures, []
+        assert not found, "\n\n".join(found)
+
+
+@pytest.fixture(scope="module")
+def bench(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, tpch_data: Path
+) -> Iterator[Bench]:
+    folder = tmp_path_factory.mktemp("tpch") / "lake"
+    oracle = Oracle.of_parquet(tpch_data)
+    with spark_trickle.connect(folder, spark=spark) as lake:
+        data.load(lake, tpch_data)
+        yield Bench(lake, oracle)
+    oracle.close()
+
+
+def test_phases_1_and_3_each_query_alone_beside_a_full_twin(bench: Bench) -> None:
+    bench.ensure(queries.NUMBERS)
+    bench.ensure(queries.NUMBERS, "FULL", TWIN)
+    for _ in range(CYCLES):
+        bench.change()
+        for number in queries.NUMBERS:
+            report = bench.refresh(number)
+            twin = bench.lake.refresh_stream_table(queries.name(number) + TWIN)
+            assert twin.effective_mode == "FULL", twin
+            difference = compare(bench.rows(report.name), bench.rows(twin.name))
+            if not difference.same:
+                bench.fail(number, report, f"  differs from its twin\n{difference}")
+        bench.verdict()
+    for number in queries.NUMBERS:
+        bench.lake.drop_stream_table(queries.name(number) + TWIN)
+
+
+def test_phase_2_all_queries_at_once(bench: Bench) -> None:
+    bench.ensure(queries.NUMBERS)
+    for _ in range(CYCLES):
+        bench.change()
+        target = bench.lake.version
+        reports = {report.name: report for report in bench.lake.refresh_all()}
+        assert {pair[1] for report in reports.values() for pair in report.sources.values()} == {
+            target
+        }, "all stream tables move to one version"
+        for number in queries.NUMBERS:
+            bench.check(number, reports[queries.name(number)])
+            bench.check_mode(number, reports[queries.name(number)])
+        bench.verdict()
+
+
+def test_phase_4_no_drift(bench: Bench) -> None:
+    bench.ensure(SUSTAINED_QUERIES)
+    for cycle in range(SUSTAINED):
+        bench.change()
+        if cycle == SUSTAINED // 2:
+            # Rewriting files changes no rows, and so no stream table.
+            bench.lake.compact()
+        for number in SUSTAINED_QUERIES:
+            bench.refresh(number)
+        bench.verdict()
+    for table in TABLES:
+        difference = bench.oracle.table_difference(table.name, bench.rows(table.name))
+        assert difference.same, f"{table.name}\n{difference}"
