@@ -54,15 +54,15 @@ def test_only_one_package_imports_pyspark():
     assert found == []
 
 
-def test_connecting_and_small_writes_import_no_pyspark(tmp_path):
+def test_connecting_and_small_writes_start_no_java(tmp_path):
     script = (
-        "import sys, spark_trickle\n"
+        "import os, sys, spark_trickle\n"
         "lake = spark_trickle.connect(sys.argv[1])\n"
         "lake.sql('CREATE TABLE t (a INT)')\n"
         "assert lake.sql('INSERT INTO t VALUES (1), (2)') == 2\n"
         "assert lake.append('t', [{'a': 3}]) == 1\n"
         "assert lake.change_summary('t', 0).rows == 3\n"
-        "assert 'pyspark' not in sys.modules\n"
+        "assert open(f'/proc/self/task/{os.getpid()}/children').read() == ''\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "l")],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
@@ -12,7 +11,7 @@ from pyspark.sql import types as t
 from spark_trickle.errors import InvalidDataError, TrickleError
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import quote
-from spark_trickle.spark.types import same, spark_type, storable
+from spark_trickle.spark.types import same, spark_type, storable, type_text
 from spark_trickle.storage.records import Column, Table
 
 
@@ -26,23 +25,22 @@ def check_storable(table: Table, column: Column, source: t.DataType) -> None:
         )
 
 
-def stored(value: Expression, source: t.DataType, column: Column) -> Expression:
-    """``value`` as the column stores it."""
+def stored(value: str, source: t.DataType, column: Column) -> str:
+    """SQL text of ``value`` as the column stores it."""
     target = spark_type(column, ids=False)
     # Equal means nullability of nested fields too: Arrow cannot hold a NULL struct of them else.
-    return value if source == target else value.cast(target)
+    return value if source == target else f"CAST({value} AS {type_text(target)})"
 
 
-def default_of(table: Table, column: Column) -> Expression:
-    """What a column gets that a statement does not mention."""
-    if column.default is not None:
-        return F.expr(column.default).cast(spark_type(column, ids=False))
-    if not column.nullable:
+def default_of(table: Table, column: Column) -> str:
+    """SQL text of what a column gets that a statement does not mention."""
+    if column.default is None and not column.nullable:
         raise InvalidDataError(
             f"column {column.name} of {table} is NOT NULL, has no default and gets no value",
             hint="name the column and give it a value",
         )
-    return F.lit(None).cast(spark_type(column, ids=False))
+    value = column.default or "NULL"
+    return f"CAST(({value}) AS {type_text(spark_type(column, ids=False))})"
 
 
 def assign(
@@ -60,9 +58,10 @@ def assign(
             value = default_of(table, column)
         else:
             check_storable(table, column, types[name])
-            value = stored(F.col(quote(name)), types[name], column)
-        chosen.append(value.alias(column.name))
-    return frame.select(*chosen, *(F.col(quote(name)) for name in keep))
+            value = stored(quote(name), types[name], column)
+        chosen.append(f"{value} AS {quote(column.name)}")
+    with spark_errors():
+        return frame.selectExpr(*chosen, *(quote(name) for name in keep))
 
 
 def misfit(

@@ -44,6 +44,7 @@ ROW = "__trickle_row"
 """Hidden column of located scans: the row id."""
 _POSITION_BITS = 31
 _CACHED = 256
+_FEW_DEAD = 500
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,18 @@ class FileKeys:
     def _suffix(self) -> str:
         return str(self.salt) if self.salt else ""
 
-    def expression(self) -> Expression:
-        """The key of a row of a Parquet scan."""
-        source = "_metadata.file_path" if self._whole_path else "_metadata.file_name"
-        name = F.col(source)
+    @property
+    def code_text(self) -> str:
+        """SQL text of the checksum of a row's file in a Parquet scan."""
+        name = "_metadata.file_path" if self._whole_path else "_metadata.file_name"
         if self._suffix:
-            name = F.concat(name, F.lit(self._suffix))
-        code = F.crc32(name.cast("binary"))
-        return F.shiftleft(code, _POSITION_BITS) + F.col("_metadata.row_index")
+            name = f"concat({name}, '{self._suffix}')"
+        return f"crc32(cast({name} AS BINARY))"
+
+    @property
+    def text(self) -> str:
+        """SQL text of the key of a row of a Parquet scan."""
+        return f"shiftleft({self.code_text}, {_POSITION_BITS}) + _metadata.row_index"
 
     def encode(self, file: DataFile, positions: pa.Array) -> pa.Array:
         return pc.add(positions, pa.scalar(self.code(file) << _POSITION_BITS, pa.int64()))
@@ -231,32 +236,32 @@ def read_group(
     frame = reader.parquet(*(file.path for file in files))
     if not (located or group.dirty or group.missing or len(schema) > len(present)):
         return frame
-    if located or group.dirty:
-        row_id = [_row_id(group, files, keys)] if located else []
-        frame = frame.select("*", keys.expression().alias(KEY), *row_id)
+    # Texts and not Column objects: each of those is a call or more to the Java side.
+    hidden = [f"{keys.text} AS {KEY}"] if located or group.dirty else []
+    hidden += [f"{_row_id(group, files, keys)} AS {ROW}"] if located else []
+    frame = frame.selectExpr("*", *hidden)
     if group.after is not None:
-        frame = frame.where(F.col(FILE_VERSION) > group.after)
+        frame = frame.where(f"{FILE_VERSION} > {group.after}")
     if group.through is not None:
-        frame = frame.where(F.col(FILE_VERSION) <= group.through)
+        frame = frame.where(f"{FILE_VERSION} <= {group.through}")
     if group.dirty:
         dead = [keys.encode(file, file.deleted) for file in files]
         frame = without_keys(spark, frame, pa.chunked_array(dead).combine_chunks())
-    hidden = [F.col(KEY), F.col(ROW)] if located else []
-    return frame.select(*(_column(c, group) for c in table.columns), *hidden)
+    for column in table.columns:
+        if column.id in group.missing:
+            frame = frame.withColumn(column.name, constant(column))
+    return frame.selectExpr(
+        *(quote(column.name) for column in table.columns), *([KEY, ROW] if located else [])
+    )
 
 
-def _row_id(group: _Group, files: list[DataFile], keys: FileKeys) -> Expression:
+def _row_id(group: _Group, files: list[DataFile], keys: FileKeys) -> str:
     if group.has_row_ids:
-        return F.col(FILE_ROW_ID).alias(ROW)
+        return FILE_ROW_ID
+    if len(files) == 1:
+        return f"{files[0].row_id_start or 0}L + _metadata.row_index"
     pairs = ", ".join(f"{keys.code(f)}L, {f.row_id_start or 0}L" for f in files)
-    start = F.element_at(F.expr(f"map({pairs})"), F.shiftright(keys.expression(), _POSITION_BITS))
-    return (start + F.col("_metadata.row_index")).alias(ROW)
-
-
-def _column(column: Column, group: _Group) -> Expression:
-    if column.id in group.missing:
-        return constant(column).alias(column.name)
-    return F.col(quote(column.name))
+    return f"element_at(map({pairs}), {keys.code_text}) + _metadata.row_index"
 
 
 def quote(name: str) -> str:
@@ -270,6 +275,10 @@ def constant(column: Column) -> Expression:
 
 def without_keys(spark: SparkSession, frame: DataFrame, dead: pa.Array) -> DataFrame:
     """The rows whose KEY is not among ``dead``."""
+    if len(dead) <= _FEW_DEAD:
+        # A list in the filter needs no broadcast, hence no second job.
+        listed = ", ".join(f"{key}L" for key in dead.to_pylist())
+        return frame.where(f"{KEY} NOT IN ({listed})")
     positions = spark.createDataFrame(pa.table({"__trickle_dead": dead}))
     return frame.join(F.broadcast(positions), F.col(KEY) == F.col("__trickle_dead"), "left_anti")
 
@@ -279,8 +288,8 @@ def _inlined(spark: SparkSession, plan: ScanPlan, located: bool) -> DataFrame:
     frame = local_frame(spark, plan.table, plan.inlined.select([*names, ROW_ID]), [ROW_ID])
     if not located:
         return frame.drop(ROW_ID)
-    hidden = [F.lit(None).cast("bigint").alias(KEY), F.col(ROW_ID).alias(ROW)]
-    return frame.select(*(F.col(quote(n)) for n in names), *hidden)
+    hidden = [f"CAST(NULL AS BIGINT) AS {KEY}", f"{ROW_ID} AS {ROW}"]
+    return frame.selectExpr(*(quote(name) for name in names), *hidden)
 
 
 def local_frame(

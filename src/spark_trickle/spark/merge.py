@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
@@ -31,7 +30,7 @@ from spark_trickle.spark.modify import (
     old_name,
 )
 from spark_trickle.spark.queries import QueryRunner
-from spark_trickle.spark.types import spark_type
+from spark_trickle.spark.types import spark_type, type_text
 from spark_trickle.spark.write import Staged, Writer
 from spark_trickle.sql.statement_cursor import Span
 from spark_trickle.sql.statement_names import TextBuilder, quoted
@@ -213,21 +212,22 @@ class MergeRunner:
         return given
 
     def _assigned(self, frame: DataFrame, given: list[dict[str, str]]) -> DataFrame:
+        """The rows some clause acts on: places, the clause's number, the columns' new values."""
         types: dict[str, t.DataType] = {f.name: f.dataType for f in frame.schema}
-        clause = F.lit(None).cast("int")
-        for k in reversed(range(len(given))):
-            clause = F.when(F.col(f"__g{k}"), F.lit(k)).otherwise(clause)
-        marked = frame.withColumn(_CLAUSE, clause).where(F.col(_CLAUSE).isNotNull())
+        guards = " ".join(f"WHEN __g{k} THEN {k}" for k in range(len(given)))
+        marked = frame.selectExpr("*", f"CASE {guards} END AS {_CLAUSE}")
         columns = []
         for column in self.target.table.columns:
-            value: Expression = F.lit(None).cast(spark_type(column, ids=False))
-            for k, names in enumerate(given):
-                if column.name in names:
-                    name = names[column.name]
-                    fits = stored(F.col(name), types[name], column)
-                    value = F.when(F.col(_CLAUSE) == k, fits).otherwise(value)
-            columns.append(value.alias(column.name))
-        return marked.select(KEY, ROW, _CLAUSE, *self._old, *columns)
+            branches = [
+                f"WHEN {k} THEN {stored(names[column.name], types[names[column.name]], column)}"
+                for k, names in enumerate(given)
+                if column.name in names
+            ]
+            nothing = f"CAST(NULL AS {type_text(spark_type(column, ids=False))})"
+            value = f"CASE {_CLAUSE} {' '.join(branches)} END" if branches else nothing
+            columns.append(f"{value} AS {quoted(column.name)}")
+        acted = marked.where(f"{_CLAUSE} IS NOT NULL")
+        return acted.selectExpr(KEY, ROW, _CLAUSE, *self._old, *columns)
 
     def _apply(self, acted: DataFrame) -> int:
         rows = self.writer.fetch(acted)
