@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +16,13 @@ import pyarrow.compute as pc
 
 from spark_trickle.errors import InvariantError
 from spark_trickle.maintain.matching import among, row_keys
-from spark_trickle.spark.run import Rows, Run, Spill
+from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.reader import read_file
 from spark_trickle.storage.records import ROW_ID, WEIGHT, ScanPlan, Table
 from spark_trickle.storage.transaction import Transaction
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.run import Run
 
 READ_HERE = 16 << 20
 """Files of up to this many bytes are searched in this process, larger ones by Spark."""

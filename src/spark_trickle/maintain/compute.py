@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,12 +22,15 @@ from spark_trickle.lower.query import lower, lower_delta
 from spark_trickle.maintain.apply import Applied, Stored, apply_delta
 from spark_trickle.maintain.matching import subtract
 from spark_trickle.maintain.reserve import Moved, Reserve, fill, move
-from spark_trickle.spark.run import Rows, Run, Spill
+from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog import Catalog
 from spark_trickle.storage.reader import read_changes, read_scan
 from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
 from spark_trickle.storage.transaction import Transaction
 from spark_trickle.storage.types import arrow_schema
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.run import Run
 
 FEW = 20_000
 """Deltas of up to this many rows are worked on in this process."""

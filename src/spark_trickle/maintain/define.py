@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from spark_trickle.compile import CompiledQuery, render
 from spark_trickle.delta.segment import RESULT, Part
@@ -26,9 +27,11 @@ from spark_trickle.maintain.records import ACTIVE, RefreshReport, Source, Stream
 from spark_trickle.maintain.refresh import Refresher
 from spark_trickle.maintain.reserve import LARGEST
 from spark_trickle.maintain.strategy import Choice
-from spark_trickle.spark.run import Run
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
 from spark_trickle.storage.transaction import Connection, Transaction
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.run import Run
 
 MODES = ("AUTO", "DIFFERENTIAL", "FULL", "IMMEDIATE")
 
@@ -73,7 +76,7 @@ class Definer:
     ) -> RefreshReport | None:
         phases = Phases()
         tx = self.refresher.engine.catalog.begin()
-        run = Run(self.refresher.engine, tx)
+        run = self.refresher.engine.run(tx)
         phases.end("start")
         try:
             tables = self._tables(wanted, tx, there)

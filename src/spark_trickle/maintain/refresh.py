@@ -46,7 +46,6 @@ from spark_trickle.maintain.records import RefreshReport, StreamTable
 from spark_trickle.maintain.reserve import reserve_of
 from spark_trickle.maintain.strategy import Choice, choose
 from spark_trickle.spark.engine import Engine
-from spark_trickle.spark.run import Run
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.sql.statement_dialect import to_spark
@@ -56,6 +55,7 @@ from spark_trickle.storage.records import Table
 from spark_trickle.storage.transaction import Connection, Transaction
 
 if TYPE_CHECKING:
+    from spark_trickle.spark.run import Run
     from spark_trickle.spark.session import DataFrame
 
 ATTEMPTS = 5
@@ -190,7 +190,7 @@ class Refresher:
     ) -> RefreshReport:
         choice = self._choose(stream, asked, compiled, pinned, report)
         phases.end("choose")
-        run = Run(self.engine, tx)
+        run = self.engine.run(tx)
         phases.end("start")
         try:
             filled = self.fill(stream, compiled, choice, tx, run, pinned, phases, report)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -29,9 +30,11 @@ from spark_trickle.maintain.records import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh import Refresher
 from spark_trickle.maintain.strategy import Choice
 from spark_trickle.spark.engine import Engine
-from spark_trickle.spark.run import Run
 from spark_trickle.storage.records import TableName
 from spark_trickle.storage.transaction import Connection, Transaction
+
+if TYPE_CHECKING:
+    pass
 
 NEW_QUERY = Choice("FULL", "NEW_QUERY", "the query changed")
 REPAIR = Choice("FULL", "REPAIR", "a repair was asked for")
@@ -240,7 +243,7 @@ class StreamTables:
         """Run the defining query at the frontier and compare, row by row."""
         stream = self.get(name)
         tx = self._catalog.begin()
-        run = Run(self._engine, tx)
+        run = self._engine.run(tx)
         try:
             pinned = {
                 source.name: Pinned(

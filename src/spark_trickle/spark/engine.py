@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from spark_trickle.spark.frames import Frames
     from spark_trickle.spark.modify import Target
     from spark_trickle.spark.queries import QueryRunner
+    from spark_trickle.spark.run import Run
     from spark_trickle.spark.write import Writer
 
 Listing = ast.ShowTables | ast.ShowSchemas | ast.Describe
@@ -54,6 +55,12 @@ class Engine:
 
             self._frames = Frames(self.holder.spark)
         return self._frames
+
+    def run(self, tx: Transaction) -> Run:
+        """Views and queries of one refresh inside a transaction."""
+        from spark_trickle.spark.run import Run
+
+        return Run(self, tx)
 
     def close(self) -> None:
         if self._frames is not None:

@@ -7,21 +7,19 @@ here decides what to compute.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql import types as t
 
 from spark_trickle.spark.engine import Engine
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
 from spark_trickle.spark.frames import KEY, ROW, local_frame, quote
 from spark_trickle.spark.modify import Places
+from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
 from spark_trickle.spark.write import Writer
 from spark_trickle.storage import disk
@@ -31,19 +29,6 @@ from spark_trickle.storage.transaction import Transaction
 _NEEDED = "__trickle_needed"
 _WANTED = "__trickle_wanted"
 _NUMBER = "__trickle_number"
-
-
-@dataclass(frozen=True)
-class Spill:
-    """A large result in files: its rows are never brought into this process."""
-
-    folder: str
-    schema: t.StructType
-    rows: int
-
-
-Rows: TypeAlias = pa.Table | Spill
-"""Rows with ``__weight``: few in memory, or many in files."""
 
 
 class Run:
