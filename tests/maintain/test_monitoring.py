@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -87,21 +88,26 @@ def test_spark_counts_the_queries_that_are_reported(shop: Lake) -> None:
     shop.create_stream_table("totals", JOINED, refresh_mode="DIFFERENTIAL")
     store = shop.spark._jsparkSession.sharedState().statusStore()
 
-    def queries() -> int:
-        """What Spark executed so far; naming a view is no query."""
+    def executions() -> list[Any]:
+        """Those Spark still remembers: it forgets the oldest, their numbers only grow."""
         found = store.executionsList()
-        plans = [found.apply(i).physicalPlanDescription() for i in range(found.size())]
-        return sum("Execute CreateViewCommand" not in plan for plan in plans)
+        return [found.apply(i) for i in range(found.size())]
+
+    def queries_after(last: int) -> int:
+        """What Spark executed since; naming a view is no query."""
+        newer = [e for e in executions() if e.executionId() > last]
+        return sum("Execute CreateViewCommand" not in e.physicalPlanDescription() for e in newer)
 
     def seen_during(expected: str) -> tuple[int, int]:
-        before = queries()
+        time.sleep(0.5)  # Spark counts in a thread of its own
+        last = max(e.executionId() for e in executions())
         report = refreshed_only(shop, expected)
-        deadline = time.monotonic() + 20  # Spark counts in a thread of its own
-        while queries() < before + report.spark_queries:
+        deadline = time.monotonic() + 20
+        while queries_after(last) < report.spark_queries:
             assert time.monotonic() < deadline, report
             time.sleep(0.05)
         time.sleep(0.5)
-        return queries() - before, report.spark_queries
+        return queries_after(last), report.spark_queries
 
     shop.sql("INSERT INTO orders VALUES (4, 'bob', 2)")
     shop.sql("INSERT INTO customers VALUES ('cid', 'east')")
