@@ -343,8 +343,8 @@ def test_a_column_is_used_wherever_the_text_names_it(shop: Lake) -> None:
 
 def test_sources_and_their_used_columns_are_kept(shop: Lake) -> None:
     shop.sql("ALTER TABLE orders ADD COLUMN note STRING")
-    shop.create_stream_table("totals", TOTALS)
-    shop.create_stream_table("ids", "SELECT id FROM orders")
+    shop.create_stream_table("totals", TOTALS, refresh_mode="DIFFERENTIAL")
+    shop.create_stream_table("ids", "SELECT id FROM orders", refresh_mode="DIFFERENTIAL")
     _refused(lambda: shop.sql("DROP TABLE orders"), "orders", "totals", "ids")
     _refused(lambda: shop.sql("ALTER TABLE orders RENAME TO sales"), "totals", "ids")
     _refused(lambda: shop.sql("CREATE OR REPLACE TABLE orders (a INT)"), "totals", "ids")
