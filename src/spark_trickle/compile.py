@@ -108,15 +108,25 @@ class CompiledQuery:
         ``insert_only`` names those of them whose change is known to hold no deleted row.
         """
         self._incremental()
-        moved = set(changed)
+        asked = frozenset(changed), frozenset(insert_only)
+        if asked not in self._deltas:
+            self._deltas[asked] = self._delta(*asked)
+        return self._deltas[asked]
+
+    @cached_property
+    def _deltas(self) -> dict[tuple[frozenset[str], frozenset[str]], DeltaPlan]:
+        """The same sources tend to change again."""
+        return {}
+
+    def _delta(self, changed: frozenset[str], insert_only: frozenset[str]) -> DeltaPlan:
+        moved = changed
         deltas = []
         for part in self.parts:
-            plan = delta_part(part, frozenset(moved), frozenset(insert_only))
-            if plan is not None:
-                stage = f"the delta of {part.name}"
-                deltas.append(PartDelta(part, check(plan, stage=stage, shared=True)))
-                moved.add(part.name)
-        return DeltaPlan(frozenset(changed), tuple(deltas))
+            delta = PartDelta.of(part, moved, insert_only)
+            if delta is not None:
+                deltas.append(delta)
+                moved |= {part.name}
+        return DeltaPlan(changed, tuple(deltas))
 
     def full_query(self, part: Part, names: TableNames) -> exp.Query:
         """All rows of a part under their stored names; its scans all ask for AFTER."""
@@ -161,16 +171,36 @@ class PartDelta:
 
     part: Part
     plan: Node
+    changed: frozenset[str]
+    insert_only: frozenset[str]
+
+    @classmethod
+    def of(
+        cls, part: Part, changed: frozenset[str], insert_only: frozenset[str] = frozenset()
+    ) -> PartDelta | None:
+        """None if the part does not change."""
+        plan = delta_part(part, changed, insert_only)
+        if plan is None:
+            return None
+        stage = f"the delta of {part.name}"
+        return cls(part, check(plan, stage=stage, shared=True), changed, insert_only)
 
     @cached_property
     def needs(self) -> tuple[Need, ...]:
-        """What the delta reads of each source or part at each version."""
+        """What each scan of the delta needs of its source or part."""
         return needs(self.plan)
 
-    def query(self, names: TableNames, *, broadcast: bool = False) -> exp.Query:
-        """Rows under their stored names plus ``__weight``, net; ``broadcast`` hints at deltas."""
+    @cached_property
+    def nearby(self) -> Node:
+        """The plan to run when every source holds just the rows that the delta needs of it."""
+        plan = delta_part(self.part, self.changed, self.insert_only, nearby=True)
+        assert plan is not None
+        return check(plan, stage=f"the delta of {self.part.name} nearby", shared=True)
+
+    def query(self, names: TableNames, *, nearby: bool = False) -> exp.Query:
+        """Rows under their stored names plus ``__weight``, net."""
         outputs = [column.name for column in self.part.columns]
-        return lower_delta(self.plan, names, outputs=outputs, broadcast=broadcast)
+        return lower_delta(self.nearby if nearby else self.plan, names, outputs=outputs)
 
 
 @dataclass(frozen=True)

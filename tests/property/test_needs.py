@@ -8,10 +8,11 @@ import pytest
 from sqlglot import exp
 
 from spark_trickle.compile import PartDelta, compile_query
-from spark_trickle.delta.needs import Need
+from spark_trickle.delta.needs import by_deltas
 from spark_trickle.ir.types import WEIGHT, Version
 from support.delta_law import Laboratory, table_names
 from support.examples import SOURCES, example
+from support.nearby import wrong_nearby
 
 
 def pruned_name(source: str, version: Version) -> exp.Table:
@@ -20,8 +21,22 @@ def pruned_name(source: str, version: Version) -> exp.Table:
     return exp.Table(this=name, db=exp.Identifier(this="pruned", quoted=True))
 
 
+@pytest.mark.parametrize("start", range(30_000, 30_600, 100))
+def test_only_rows_near_the_changes_matter(start: int) -> None:
+    laboratory = Laboratory(SOURCES)
+    for number in range(start, start + 100):
+        found = example(number, depth=3)
+        query = compile_query(found.sql, SOURCES)
+        laboratory.load(found.data)
+        assert laboratory.check(query, found.sql, found.data) is None, found.sql
+        wrong = wrong_nearby(laboratory, query, found.data, number)
+        assert wrong is None, f"example {number}: {found.sql}\n{wrong}"
+    laboratory.close()
+    assert laboratory.left_out > 100, "something must have been taken away"
+
+
 @pytest.mark.parametrize("start", range(30_000, 30_200, 100))
-def test_what_is_not_needed_can_be_taken_away(start: int) -> None:
+def test_what_no_delta_points_at_can_be_taken_away(start: int) -> None:
     laboratory = Laboratory(SOURCES)
     laboratory.connection.execute("CREATE SCHEMA pruned")
     bounded = 0
@@ -33,7 +48,7 @@ def test_what_is_not_needed_can_be_taken_away(start: int) -> None:
         changed = [name for name, delta in found.data.delta.items() if +delta or -delta]
         inserts = [name for name in changed if not -found.data.delta[name]]
         for delta in query.delta(changed, inserts).parts:
-            bounded += sum(need.keys is not None for need in delta.needs)
+            bounded += sum(keys is not None for keys in by_deltas(delta.needs).values())
             _check(laboratory, delta, found.sql)
     laboratory.close()
     assert bounded > 50
@@ -41,35 +56,38 @@ def test_what_is_not_needed_can_be_taken_away(start: int) -> None:
 
 def _check(laboratory: Laboratory, delta: PartDelta, sql: str) -> None:
     run = laboratory.connection.execute
-    for need in delta.needs:
-        run(f"CREATE OR REPLACE TABLE {_sql(need)} AS {_pruned(need)}")
+    for place in by_deltas(delta.needs):
+        run(
+            f"CREATE OR REPLACE TABLE {pruned_name(*place).sql('duckdb')} AS {_pruned(delta, *place)}"
+        )
     pruned = Counter(run(delta.query(pruned_name).sql("duckdb")).fetchall())
     stored = table_names(delta.part.name, Version.DELTA).sql("duckdb")
     whole = Counter(run(f"SELECT * FROM {stored}").fetchall())
     assert pruned == whole, f"{sql}\n{delta.part.name}\n{delta.needs}"
 
 
-def _sql(need: Need) -> str:
-    return pruned_name(need.source, need.version).sql("duckdb")
-
-
-def _pruned(need: Need) -> str:
-    columns = [f'"{name}"' for name in sorted(need.columns)]
-    if need.version is Version.DELTA:
+def _pruned(delta: PartDelta, source: str, version: Version) -> str:
+    wanted = {
+        c for n in delta.needs if (n.source, n.version) == (source, version) for c in n.columns
+    }
+    columns = [f'"{name}"' for name in sorted(wanted)]
+    if version is Version.DELTA:
         columns.append(WEIGHT)
-    table = table_names(need.source, need.version).sql("duckdb")
+    table = table_names(source, version).sql("duckdb")
     query = f"SELECT {', '.join(columns) or '1 AS one'} FROM {table} AS x"
-    if need.keys is None:
-        return query
     choices = []
-    for keys in need.keys:
-        tests = []
-        for column, origins in keys.items():
-            places = [
-                f"EXISTS (SELECT 1 FROM {table_names(source, Version.DELTA).sql('duckdb')} AS d"
-                f' WHERE d."{name}" IS NOT DISTINCT FROM x."{column}")'
-                for source, name in origins
-            ]
-            tests.append(f"({' OR '.join(places)})")
+    for keys in by_deltas(delta.needs)[source, version] or ():
+        tests = [
+            _occurs(delta, column, origins) for column, bounds in keys.items() for origins in bounds
+        ]
         choices.append(f"({' AND '.join(tests)})")
-    return f"{query} WHERE {' OR '.join(choices)}"
+    return f"{query} WHERE {' OR '.join(choices)}" if choices else query
+
+
+def _occurs(delta: PartDelta, column: str, origins: frozenset[tuple[int, str]]) -> str:
+    places = []
+    for number, name in origins:
+        table = table_names(delta.needs[number].source, Version.DELTA).sql("duckdb")
+        test = f'd."{name}" IS NOT DISTINCT FROM x."{column}"'
+        places.append(f"EXISTS (SELECT 1 FROM {table} AS d WHERE {test})")
+    return f"({' OR '.join(places)})"

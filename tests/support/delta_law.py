@@ -52,6 +52,8 @@ class Laboratory:
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self.sources = dict(sources)
+        self.left_out = 0
+        """Rows that deltas over the rows nearby did not see."""
         self.connection = duckdb.connect()
         self.connection.execute("SET threads = 1")
         # DuckDB 1.5 takes "the condition holds for all values" for "every row has a partner",

@@ -23,7 +23,7 @@ from spark_trickle.ir.nodes import (
     Project,
     Scan,
 )
-from spark_trickle.ir.scalars import ref
+from spark_trickle.ir.scalars import disjunction, ref
 from spark_trickle.ir.types import Column, Schema, Version
 from spark_trickle.ir.walk import Ids
 
@@ -54,7 +54,8 @@ def delta_state(stored: Stored, delta: Node, ids: Ids) -> Node:
     """The change of a stored state."""
     state = stored.state
     sums = beside_stored(replace(state, input=delta), ids)
-    groups = touched_groups(stored, sums, ids)
+    moved = [changed(column) for column in sums.columns[len(state.keys) :]]
+    groups = touched_groups(stored, sums, moved, ids)
     added = dict(zip((c.id for c in state.columns), sums.columns, strict=True))
     outputs: list[tuple[Column, exp.Expression]]
     outputs = [(key, ref(added[key.id])) for key in state.keys]
@@ -67,8 +68,17 @@ def beside_stored(sums: Node, ids: Ids) -> Node:
     return Project(sums, tuple((ids.copy(column), ref(column)) for column in sums.columns))
 
 
-def touched_groups(stored: Stored, sums: Node, ids: Ids) -> Groups:
-    """Each group of ``sums``, whose keys come first, with what is stored for it."""
+def changed(sum: Column) -> exp.Expression:
+    """Whether the delta adds to a sum."""
+    return exp.NEQ(this=ref(sum), expression=exp.Literal.number(0))
+
+
+def touched_groups(stored: Stored, sums: Node, moved: list[exp.Expression], ids: Ids) -> Groups:
+    """Each group of ``sums``, whose keys come first, with what is stored for it.
+
+    A delta may hold a row with +1 and again with -1, so only groups where something ``moved``
+    need be looked up.
+    """
     state = stored.state
     columns = tuple(ids.copy(column) for column in stored.columns)
     before = Scan(stored.name, columns, Version.BEFORE)
@@ -76,6 +86,7 @@ def touched_groups(stored: Stored, sums: Node, ids: Ids) -> Groups:
     keys = sums.columns[: len(state.keys)]
     if not keys:
         return Groups(Join((sums, before)), keys, own, before)
+    sums = Filter(sums, disjunction(moved))
     conditions = tuple(
         null_safe_equal(key, own[column.id]) for key, column in zip(keys, state.keys, strict=True)
     )

@@ -43,7 +43,7 @@ def describe_strategy(parts: Iterable[Part]) -> str:
 
 def describe_delta(part: Part, plan: Node, needed: Iterable[Need]) -> str:
     """The delta of a part and what it reads."""
-    reads = "".join(f"  reads {_need(need)}\n" for need in needed)
+    reads = "".join(f"  reads {_need(number, need)}\n" for number, need in enumerate(needed))
     return f"delta of {title(part)}\n{reads}{_indented(_once(plan))}"
 
 
@@ -72,18 +72,15 @@ def _once(plan: Node) -> str:
     return "\n".join([*written, *top]) + "\n"
 
 
-def _need(need: Need) -> str:
-    place = f"{need.source}@{need.version.value}"
-    if need.keys is None:
-        return place
-    choices = []
-    for keys in need.keys:
-        tests = []
-        for column, origins in sorted(keys.items()):
-            places = " or ".join(f"{source}@delta.{name}" for source, name in sorted(origins))
+def _need(number: int, need: Need) -> str:
+    """A numbered read; ``[2].id`` means the values of ``id`` in what read 2 found."""
+    tests = []
+    for column, bounds in sorted(need.keys.items()):
+        for origins in sorted(bounds, key=sorted):
+            places = " or ".join(f"[{other}].{name}" for other, name in sorted(origins))
             tests.append(f"{column} in {places}")
-        choices.append(" and ".join(tests))
-    return f"{place} where {' or else '.join(choices)}"
+    where = f" where {' and '.join(tests)}" if tests else ""
+    return f"[{number}] {need.source}@{need.version.value}{where}"
 
 
 def _indented(text: str) -> str:

@@ -15,6 +15,7 @@ from spark_trickle.delta.additive import (
     Stored,
     alive,
     beside_stored,
+    changed,
     plus,
     replaced,
     row_count,
@@ -49,7 +50,10 @@ def delta_extremum(
     assert input.delta is not None
     state = stored.state
     sums, best = _sums(state, extrema, input.delta, ids)
-    groups = touched_groups(stored, sums, ids)
+    values = sums.columns[len(state.keys) : len(sums.columns) - 2 * len(extrema)]
+    moved = [changed(column) for column in values]
+    moved += [_known(column) for pair in best.values() for column in pair]
+    groups = touched_groups(stored, sums, moved, ids)
     extremes = {
         column.id: Extreme(kind.largest, groups.stored[column.id], *best[column.id])
         for column, kind in extrema
@@ -148,6 +152,10 @@ def _lost(extreme: Extreme) -> exp.Expression:
     deleted = kind(this=ref(extreme.deleted), expression=ref(extreme.stored))
     as_good = kind(this=ref(extreme.inserted), expression=ref(extreme.stored))
     return conjunction([_sure(deleted), exp.Not(this=_sure(as_good))])
+
+
+def _known(column: Column) -> exp.Expression:
+    return exp.Not(this=exp.Is(this=ref(column), expression=exp.null()))
 
 
 def _sure(condition: exp.Expression) -> exp.Expression:

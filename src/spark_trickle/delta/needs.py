@@ -1,14 +1,16 @@
-"""What a delta plan needs of each source: columns, and only rows whose keys occur in some delta.
+"""What a delta plan needs of each source: only rows that an equality ties to a delta.
 
-Whoever reads the sources can prune files and rows by it: a scan that is joined or restricted by
-``x = d`` with d a column of a delta needs only rows whose x is a value of d there.
+Law: in a join, a row of one input matters only if its value of an equated column occurs in the
+other; likewise on both sides of a semi join, and on the right of a left or anti join. So each scan
+of the plan can be cut down to the values found in a delta, or in another scan already cut down, in
+any order, and the plan gives the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import assert_never
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, assert_never
 
 from sqlglot import exp
 
@@ -35,164 +37,184 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import column_id
 from spark_trickle.ir.types import Schema, Version
+from spark_trickle.ir.walk import children
 
-Origins = frozenset[tuple[str, str]]
-"""Columns of deltas, each as (source, column)."""
+T = TypeVar("T")
 
-Bounds = Mapping[int, Origins]
-"""Columns each of whose values occurs at one of the origins, NULL included."""
+Origins = frozenset[tuple[int, str]]
+"""Columns of needs, each as (number of the need, column): a value occurs at one of them."""
+
+Bounds = Mapping[int, frozenset[Origins]]
+"""By column: a row matters only if its value, NULL included, occurs in each of these."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What is needed of a source at a version."""
+    """What one scan of the plan needs of its source; a delta is needed as it is."""
 
     source: str
     version: Version
     columns: frozenset[str]
-    keys: tuple[Mapping[str, Origins], ...] | None
-    """Rows are needed if, for one entry, each column's value occurs at one of its origins.
-
-    None: all rows are needed.
-    """
+    keys: Mapping[str, frozenset[Origins]]
+    """Rows matter only if each column's value occurs in each of its origins; none: all rows do."""
 
 
 def needs(plan: Node) -> tuple[Need, ...]:
-    """The needs of a delta plan, one per source and version."""
-    found: list[tuple[Scan, Mapping[str, Origins]]] = []
-    _collect(plan, {}, found)
-    merged: dict[tuple[str, Version], Need] = {}
-    for scan, keys in found:
-        place = (scan.source, scan.version)
-        known = merged.get(place, Need(scan.source, scan.version, frozenset(), ()))
-        all_rows = known.keys is None or not keys
-        choices = None if all_rows else _with(known.keys or (), keys)
-        columns = known.columns | {column.name for column in scan.columns}
-        merged[place] = Need(scan.source, scan.version, columns, choices)
-    return tuple(merged[place] for place in sorted(merged, key=lambda p: (p[0], p[1].value)))
+    """The needs of the scans of a delta plan; their numbers are their positions."""
+    found: list[Need] = []
+    _push(_place(plan, found), {}, found)
+    return tuple(found)
 
 
-def _with(
-    known: tuple[Mapping[str, Origins], ...], keys: Mapping[str, Origins]
-) -> tuple[Mapping[str, Origins], ...]:
-    return known if keys in known else (*known, keys)
+Keys = Mapping[str, frozenset[Origins]]
 
 
-def _collect(  # noqa: C901  one case per operator
-    node: Node, bounds: Bounds, found: list[tuple[Scan, Mapping[str, Origins]]]
-) -> None:
-    """Carry bounds down to the scans; only what an operator lets through goes on."""
+def by_deltas(found: Sequence[Need]) -> dict[tuple[str, Version], list[Keys] | None]:
+    """The keys by source and version that deltas alone give; None: some scan needs all rows."""
+    merged: dict[tuple[str, Version], list[Keys] | None] = {}
+    for need in found:
+        keys = {}
+        for column, bounds in need.keys.items():
+            direct = frozenset(b for b in bounds if all(_is_delta(found[n]) for n, _ in b))
+            if direct:
+                keys[column] = direct
+        known = merged.setdefault((need.source, need.version), [])
+        if not keys:
+            merged[need.source, need.version] = None
+        elif known is not None and keys not in known:
+            known.append(keys)
+    return merged
+
+
+def _is_delta(need: Need) -> bool:
+    return need.version is Version.DELTA
+
+
+@dataclass
+class _Place:
+    """A node where it stands in the plan; a node that is shared stands in several places."""
+
+    node: Node
+    inputs: list[_Place]
+    number: int = -1
+    """Of the need, if the node is a scan."""
+    origins: dict[int, Origins] = field(default_factory=dict)
+    """The columns whose values all occur at the columns of needs."""
+
+
+def _place(node: Node, found: list[Need]) -> _Place:
+    place = _Place(node, [_place(child, found) for child in children(node)])
+    if isinstance(node, Scan):
+        place.number = len(found)
+        columns = frozenset(column.name for column in node.columns)
+        found.append(Need(node.source, node.version, columns, {}))
+    place.origins = _origins(place)
+    return place
+
+
+def _origins(place: _Place) -> dict[int, Origins]:
+    node, below = place.node, [child.origins for child in place.inputs]
     match node:
         case Scan():
-            if node.version is Version.DELTA:
-                found.append((node, {}))
-            else:
-                keys = {c.name: bounds[c.id] for c in node.columns if c.id in bounds}
-                found.append((node, keys))
-        case Values():
-            return
-        case Filter() | Distinct() | Negate():
-            _collect(node.input, bounds, found)
+            return {c.id: frozenset({(place.number, c.name)}) for c in node.columns}
         case Project():
-            passed = [(c.id, column_id(e)) for c, e in node.outputs if isinstance(e, exp.Column)]
-            _collect(node.input, {b: bounds[a] for a, b in passed if a in bounds}, found)
-        case Aggregate():
-            _collect(node.input, _only(bounds, node.keys), found)
-        case Window() | TopK():
-            _collect(node.input, _only(bounds, node.partition_by), found)
-        case Generate():
-            _collect(node.input, _only(bounds, node.input.columns), found)
-        case Expand():
-            _collect(node.input, {}, found)
-        case UnionAll():
-            for child in node.inputs:
-                pairs = zip(node.columns, child.columns, strict=True)
-                _collect(child, {b.id: bounds[a.id] for a, b in pairs if a.id in bounds}, found)
-        case Join():
-            shared = _spread(node.conditions, node.columns, bounds, node.inputs)
-            for child in node.inputs:
-                _collect(child, _only(shared, child.columns), found)
-        case OuterJoin() | SemiJoin() | AntiJoin():
-            _collect_pair(node, bounds, found)
-        case _:
-            assert_never(node)
-
-
-def _collect_pair(
-    node: OuterJoin | SemiJoin | AntiJoin,
-    bounds: Bounds,
-    found: list[tuple[Scan, Mapping[str, Origins]]],
-) -> None:
-    columns = node.left.columns + node.right.columns
-    if isinstance(node, OuterJoin) and node.kind is OuterKind.FULL:
-        left: Bounds = {}
-        right: Bounds = {}
-    else:
-        own = _only(bounds, node.left.columns)
-        both = (node.left, node.right) if isinstance(node, SemiJoin) else (node.left,)
-        left = _spread(node.conditions, columns, own, both) if len(both) == 2 else own
-        right = _spread(node.conditions, columns, left, (node.left,))
-    _collect(node.left, _only(left, node.left.columns), found)
-    _collect(node.right, _only(right, node.right.columns), found)
-
-
-def _spread(
-    conditions: Iterable[exp.Expression], columns: Schema, bounds: Bounds, inputs: Iterable[Node]
-) -> dict[int, Origins]:
-    """Bounds and the origins of inputs, carried along the equalities of a join."""
-    known = dict(bounds)
-    for child in inputs:
-        known |= _origins(child)
-    classes = Classes(equal_pairs(conditions, columns))
-    by_class = {classes.of(id): origin for id, origin in known.items()}
-    spread = {c.id: by_class[classes.of(c.id)] for c in columns if classes.of(c.id) in by_class}
-    return spread | known
-
-
-def _only(bounds: Bounds, columns: Schema) -> dict[int, Origins]:
-    return {column.id: bounds[column.id] for column in columns if column.id in bounds}
-
-
-def _origins(node: Node) -> dict[int, Origins]:
-    """The columns of a plan whose values all come from a delta."""
-    match node:
-        case Scan():
-            if node.version is not Version.DELTA:
-                return {}
-            return {c.id: frozenset({(node.source, c.name)}) for c in node.columns}
-        case Project():
-            below = _origins(node.input)
             passed = [(c.id, same_column(e)) for c, e in node.outputs]
-            return {a: below[b] for a, b in passed if b is not None and b in below}
+            return {a: below[0][b] for a, b in passed if b is not None and b in below[0]}
         case Filter() | Distinct() | Negate() | Generate() | Window() | TopK():
-            return _origins(node.input)
+            return below[0]
         case Aggregate():
-            return _only(_origins(node.input), node.keys)
+            return _only(below[0], node.keys)
         case Join():
-            return _spread(node.conditions, node.columns, {}, node.inputs)
-        case SemiJoin():
-            columns = node.left.columns + node.right.columns
-            spread = _spread(node.conditions, columns, {}, (node.left, node.right))
-            return _only(spread, node.left.columns)
-        case OuterJoin() if node.kind is OuterKind.FULL:
-            return {}
-        case OuterJoin() | AntiJoin():
-            return _origins(node.left)
+            return {id: origins for each in below for id, origins in each.items()}
+        case SemiJoin() | AntiJoin():
+            return below[0]
+        case OuterJoin():
+            return {} if node.kind is OuterKind.FULL else below[0]
         case UnionAll():
-            return _common(node)
+            return _common(node, below)
         case Values() | Expand():
             return {}
         case _:
             assert_never(node)
 
 
-def _common(node: UnionAll) -> dict[int, Origins]:
-    """The columns that have an origin in every input."""
-    below = [_origins(child) for child in node.inputs]
+def _common(node: UnionAll, below: list[dict[int, Origins]]) -> dict[int, Origins]:
+    """The columns that have origins in every input."""
     found: dict[int, Origins] = {}
     for position, column in enumerate(node.columns):
         ids = [child.columns[position].id for child in node.inputs]
         if all(id in origins for id, origins in zip(ids, below, strict=True)):
             parts = (origins[id] for id, origins in zip(ids, below, strict=True))
-            found[column.id] = frozenset[tuple[str, str]]().union(*parts)
+            found[column.id] = Origins().union(*parts)
     return found
+
+
+def _push(place: _Place, bounds: Bounds, found: list[Need]) -> None:
+    """Carry bounds down to the scans; only what an operator lets through goes on."""
+    for child, own in zip(place.inputs, _bounds_below(place, bounds), strict=True):
+        _push(child, own, found)
+    node = place.node
+    if isinstance(node, Scan) and node.version is not Version.DELTA:
+        keys = {c.name: bounds[c.id] for c in node.columns if c.id in bounds}
+        found[place.number] = replace(found[place.number], keys=keys)
+
+
+def _bounds_below(  # noqa: C901  one case per operator
+    place: _Place, bounds: Bounds
+) -> list[Bounds]:
+    node = place.node
+    match node:
+        case Scan() | Values():
+            return []
+        case Filter() | Distinct() | Negate():
+            return [bounds]
+        case Project():
+            passed = [(c.id, column_id(e)) for c, e in node.outputs if isinstance(e, exp.Column)]
+            return [{b: bounds[a] for a, b in passed if a in bounds}]
+        case Aggregate():
+            return [_only(bounds, node.keys)]
+        case Window() | TopK():
+            return [_only(bounds, node.partition_by)]
+        case Generate():
+            return [_only(bounds, node.input.columns)]
+        case Expand():
+            return [{}]
+        case UnionAll():
+            pairs = [zip(node.columns, child.columns, strict=True) for child in node.inputs]
+            return [{b.id: bounds[a.id] for a, b in each if a.id in bounds} for each in pairs]
+        case Join():
+            return _joined(place, node.conditions, bounds, range(len(place.inputs)))
+        case SemiJoin():
+            return _joined(place, node.conditions, bounds, (0, 1))
+        case AntiJoin() | OuterJoin():
+            if isinstance(node, OuterJoin) and node.kind is OuterKind.FULL:
+                return [{}, {}]
+            own = _only(bounds, node.left.columns)
+            return [own, _joined(place, node.conditions, own, (0,))[1]]
+        case _:
+            assert_never(node)
+
+
+def _joined(
+    place: _Place, conditions: Iterable[exp.Expression], bounds: Bounds, givers: Iterable[int]
+) -> list[Bounds]:
+    """For each input: the bounds, and the origins of the givers but itself, along equalities."""
+    schemas = [child.node.columns for child in place.inputs]
+    classes = Classes(equal_pairs(conditions, tuple(c for schema in schemas for c in schema)))
+    outer: dict[int, frozenset[Origins]] = {}
+    for id, choices in bounds.items():
+        outer[classes.of(id)] = outer.get(classes.of(id), frozenset()) | choices
+    given = set(givers)
+    below: list[Bounds] = []
+    for taker, schema in enumerate(schemas):
+        known = dict(outer)
+        for giver in given - {taker}:
+            for id, origins in place.inputs[giver].origins.items():
+                group = classes.of(id)
+                known[group] = known.get(group, frozenset()) | {origins}
+        below.append({c.id: known[classes.of(c.id)] for c in schema if classes.of(c.id) in known})
+    return below
+
+
+def _only(bounds: Mapping[int, T], columns: Schema) -> dict[int, T]:
+    return {column.id: bounds[column.id] for column in columns if column.id in bounds}

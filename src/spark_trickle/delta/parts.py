@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from spark_trickle.delta.additive import Stored, delta_state
-from spark_trickle.delta.change import difference
+from spark_trickle.delta.change import Change, difference
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.extremum import delta_extremum
 from spark_trickle.delta.restrict import KeySet, key_set, null_safe_equal, restrict
@@ -13,29 +14,34 @@ from spark_trickle.delta.segment import Part, Strategy, core
 from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.ir.nodes import Aggregate, Filter, Node, Project, Scan, SemiJoin
 from spark_trickle.ir.types import Schema, Version
-from spark_trickle.ir.walk import Ids, fresh_ids, with_children
+from spark_trickle.ir.walk import Ids, fresh_ids, scans, with_children
 
 
 def delta_part(
-    part: Part, changed: frozenset[str], insert_only: frozenset[str] = frozenset()
+    part: Part,
+    changed: frozenset[str],
+    insert_only: frozenset[str] = frozenset(),
+    *,
+    nearby: bool = False,
 ) -> Node | None:
     """The delta of what a part stores; None if none of its sources changed.
 
     ``insert_only``: the changed sources whose delta is known to hold no deleted row.
+    ``nearby``: the plan will see of every source only the rows that the delta needs.
     """
     ids = fresh_ids(part.plan)
     match part.strategy:
         case Strategy.ALGEBRA:
-            return differentiate(part.plan, changed, ids).delta
+            return _change(part.plan, changed, ids, nearby=nearby).delta
         case Strategy.ADDITIVE:
             assert isinstance(part.plan, Aggregate)
-            delta = differentiate(part.plan.input, changed, ids).delta
+            delta = _change(part.plan.input, changed, ids, nearby=nearby).delta
             if delta is None:
                 return None
             return delta_state(Stored(part.plan, part.name, part.columns), delta, ids)
         case Strategy.EXTREMUM:
             assert isinstance(part.plan, Aggregate)
-            change = differentiate(part.plan.input, changed, ids)
+            change = _change(part.plan.input, changed, ids, nearby=nearby)
             if change.delta is None:
                 return None
             stored = Stored(part.plan, part.name, part.columns)
@@ -44,6 +50,20 @@ def delta_part(
             return _delta_touched(part, part.plan, changed, ids)
         case _:
             assert_never(part.strategy)
+
+
+def _change(plan: Node, changed: frozenset[str], ids: Ids, *, nearby: bool) -> Change:
+    """How a plan changes. Over few rows, after - before is as good, and often the smaller plan.
+
+    D(x) = x(after) - x(before) whatever the tables hold, so also when they hold only what D(x)
+    needs, where D(x) is the same as over the whole tables.
+    """
+    change = differentiate(plan, changed, ids)
+    if change.delta is None or not nearby:
+        return change
+    subtracted = difference(change.after, change.before)
+    shorter = len(scans(subtracted)) < len(scans(change.delta))
+    return replace(change, delta=subtracted) if shorter else change
 
 
 def _delta_touched(part: Part, plan: Node, changed: frozenset[str], ids: Ids) -> Node | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,19 +12,20 @@ from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, PartDelta, render
 from spark_trickle.delta.change import difference
-from spark_trickle.delta.needs import Need
-from spark_trickle.delta.parts import delta_part
+from spark_trickle.delta.needs import Need, Origins, by_deltas
 from spark_trickle.delta.segment import RESULT
 from spark_trickle.ir.nodes import Scan
 from spark_trickle.ir.types import Version
 from spark_trickle.ir.walk import fresh_ids, scans
 from spark_trickle.lower.query import lower, lower_delta
 from spark_trickle.maintain.apply import Applied, Stored, apply_delta
+from spark_trickle.maintain.finding import Finder, pruned
 from spark_trickle.maintain.matching import subtract
+from spark_trickle.maintain.nearby import Nearby, comparable, distinct, inexact, nearby
 from spark_trickle.maintain.reserve import Moved, Reserve, fill, move
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog import Catalog
-from spark_trickle.storage.reader import read_changes, read_scan
+from spark_trickle.storage.reader import Choice, read_changes, read_scan
 from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
 from spark_trickle.storage.transaction import Transaction
 from spark_trickle.storage.types import arrow_schema
@@ -36,6 +37,7 @@ FEW = 20_000
 """Deltas of up to this many rows are worked on in this process."""
 
 Names = Callable[[str, Version], exp.Table]
+View = Callable[[str, Version], str]
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,43 @@ class Computation:
         if all(self._empty(source) for source in read):
             schema = self._schema(delta.part.name)
             return schema.empty_table()
-        wanted = {(need.source, need.version): need for need in delta.needs}
-        return self.run.fetch(render(delta.query(self._names(wanted))), FEW)
+        near = self._nearby(delta)
+
+        def view(source: str, version: Version) -> str:
+            if near is not None:
+                return self._near_view(near, source, version)
+            return self._view(source, version, self._choices(delta.needs, source, version))
+
+        query = delta.query(self._names(view), nearby=near is not None)
+        return self.run.fetch(render(query), FEW)
+
+    def _nearby(self, delta: PartDelta) -> dict[str, Nearby] | None:
+        """The rows near the changes, if these are known here and few."""
+        read: dict[str, set[str]] = {}
+        for scan in (*scans(delta.plan), *scans(delta.nearby)):
+            if scan.version is not Version.DELTA:
+                read.setdefault(scan.source, set()).update(c.name for c in scan.columns)
+            elif not isinstance(self._deltas.get(scan.source), pa.Table):
+                return None
+        plans = {name: self._near_plan(name) for name in read}
+        columns = {
+            name: tuple(c.name for c in plans[name].table.columns if c.name in wanted)
+            for name, wanted in read.items()
+        }
+        if not all(comparable(plans[name].table, columns[name]) for name in read):
+            return None
+        known = {n: rows for n, rows in self._deltas.items() if isinstance(rows, pa.Table)}
+        return nearby(read, delta.needs, known, Finder(self.run, plans, columns))
+
+    def _near_plan(self, source: str) -> ScanPlan:
+        return self._scan(source, Version.AFTER if source in self._deltas else Version.BEFORE)
+
+    def _near_view(self, near: Mapping[str, Nearby], source: str, version: Version) -> str:
+        if version is Version.DELTA:
+            return self._delta_view(source)
+        rows = near[source]
+        table = self._table(source)
+        return self.run.rows(table, rows.after if version is Version.AFTER else rows.before)
 
     def _empty(self, source: str) -> bool:
         rows = self._deltas.get(source)
@@ -119,10 +156,10 @@ class Computation:
 
     def _move(self, reserve: Reserve, changed: frozenset[str], insert_only: frozenset[str]) -> None:
         """Apply the delta of a TopK's input to its reserve; read it again only if it runs dry."""
-        plan = delta_part(reserve.part, changed, insert_only)
-        if plan is None:
+        moving = PartDelta.of(reserve.part, changed, insert_only)
+        if moving is None:
             return
-        delta = self._compute(PartDelta(reserve.part, plan))
+        delta = self._compute(moving)
         if isinstance(delta, Spill):
             self.refilled = "LARGE_DELTA: the delta was larger than a reserve is good for"
             self._refill(reserve)
@@ -170,7 +207,8 @@ class Computation:
             if plan is None or plan.empty:
                 continue
             if source.changed_rows <= FEW:
-                rows = net(read_changes(plan), self._columns_read(name))
+                columns = self._columns_read(name)
+                rows = net(read_changes(plan, columns), columns)
                 self.run.note_read(source.changed_rows, plan.bytes)
                 if rows.num_rows == 0:
                     continue
@@ -200,27 +238,22 @@ class Computation:
         schema = pa.schema([schema.field(name).with_nullable(True) for name in rows.column_names])
         return rows.cast(schema)
 
-    def _names(self, wanted: Mapping[tuple[str, Version], Need] | None = None) -> Names:
+    def _names(self, view: View | None = None) -> Names:
         known: dict[tuple[str, Version], str] = {}
 
         def name(source: str, version: Version) -> exp.Table:
             place = (source, version)
             if place not in known:
-                known[place] = self._view(source, version, (wanted or {}).get(place))
+                known[place] = (view or self._view)(source, version)
             return exp.Table(this=exp.Identifier(this=known[place], quoted=True))
 
         return name
 
-    def _view(self, source: str, version: Version, need: Need | None) -> str:
+    def _view(self, source: str, version: Version, keep: Sequence[Choice] = ()) -> str:
         if version is Version.DELTA:
             return self._delta_view(source)
-        keep = self._keep(need)
         plan = self._scan(source, version)
-        if keep:
-            entries = [{n: values.to_pylist() for n, values in entry.items()} for entry in keep]
-            files = {file.id for entry in entries for file in plan.prune(entry).files}
-            plan = replace(plan, files=tuple(f for f in plan.files if f.id in files))
-        return self.run.scan(plan, keep)
+        return self.run.scan(pruned(plan, keep) if keep else plan, keep)
 
     def _scan(self, source: str, version: Version) -> ScanPlan:
         if source in self.stored:
@@ -234,38 +267,37 @@ class Computation:
         )
 
     def _delta_view(self, source: str) -> str:
-        table = self.stored[source].table if source in self.stored else self.sources[source].table
         if source in self._deltas:
-            return self.run.rows(table, self._deltas[source])
+            return self.run.rows(self._table(source), self._deltas[source])
         plan = self.sources[source].changes
         assert plan is not None
         return self.run.changes(plan)
 
-    def _keep(self, need: Need | None) -> list[dict[str, pa.Array]]:
-        """The values that rows must have to be needed, where they are known here; [] if not."""
-        if need is None or not need.keys:
-            return []
-        entries = []
-        for keys in need.keys:
-            entry = {}
-            for column, origins in keys.items():
-                values = [self._values_at(*origin) for origin in origins]
-                if all(v is not None for v in values):
-                    entry[column] = pa.chunked_array(
-                        [chunk for v in values if v is not None for chunk in v.chunks]
-                    ).unique()
-            if not entry:
-                return []
-            entries.append(entry)
-        return entries
+    def _table(self, source: str) -> Table:
+        return self.stored[source].table if source in self.stored else self.sources[source].table
 
-    def _values_at(self, source: str, column: str) -> pa.ChunkedArray | None:
-        rows = self._deltas.get(source)
-        if rows is None or isinstance(rows, Spill) or column not in rows.column_names:
+    def _choices(self, needs: Sequence[Need], source: str, version: Version) -> list[Choice]:
+        """The values that rows must have to be needed, where they are known here; [] if not."""
+        choices: list[Choice] = []
+        for keys in by_deltas(needs).get((source, version)) or ():
+            choice = {}
+            for column, bounds in keys.items():
+                known = [
+                    v for origins in bounds if (v := self._values_at(needs, origins)) is not None
+                ]
+                if known:
+                    choice[column] = min(known, key=len)
+            if not choice:
+                return []
+            choices.append(choice)
+        return choices
+
+    def _values_at(self, needs: Sequence[Need], origins: Origins) -> pa.Array | None:
+        found = [(self._deltas.get(needs[number].source), column) for number, column in origins]
+        parts = [rows.column(c) for rows, c in found if isinstance(rows, pa.Table)]
+        if len(parts) < len(found) or any(inexact(part.type) for part in parts):
             return None
-        values = rows.column(column)
-        inexact = pa.types.is_nested(values.type) or pa.types.is_floating(values.type)
-        return None if inexact or not values.num_chunks else values
+        return distinct(parts)
 
 
 def net(rows: pa.Table, columns: list[str]) -> pa.Table:

@@ -23,6 +23,8 @@ from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
 from spark_trickle.spark.write import Writer
 from spark_trickle.storage import disk
+from spark_trickle.storage.planning import plain_schema
+from spark_trickle.storage.reader import Choice
 from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
 from spark_trickle.storage.transaction import Transaction
 
@@ -44,7 +46,7 @@ class Run:
         self.rows_read = 0
         self.bytes_read = 0
 
-    def scan(self, plan: ScanPlan, keep: Sequence[dict[str, pa.Array]] = ()) -> str:
+    def scan(self, plan: ScanPlan, keep: Sequence[Choice] = ()) -> str:
         """A view of a table's rows; of those only that may meet one entry of ``keep``, if any."""
         self._count(plan)
         if not keep:
@@ -60,13 +62,38 @@ class Run:
         return self._view(change_frame(self._spark, plan))
 
     def rows(self, table: Table, rows: Rows) -> str:
-        """A view of rows of a table with their weights."""
+        """A view of rows of a table, with their weights if they have any."""
         if isinstance(rows, Spill):
             return self._view(self._spilled(rows))
-        names = [column.name for column in table.columns if column.name in rows.column_names]
-        columns = tuple(column for column in table.columns if column.name in names)
+        columns = tuple(column for column in table.columns if column.name in rows.column_names)
         part = Table(table.id, table.schema, table.name, columns)
-        return self._view(local_frame(self._spark, part, rows.select([*names, WEIGHT]), [WEIGHT]))
+        extra = [WEIGHT] if WEIGHT in rows.column_names else []
+        rows = rows.select([*(column.name for column in columns), *extra])
+        return self._view(local_frame(self._spark, part, rows, extra))
+
+    def search(self, plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice]) -> pa.Table:
+        """The rows that meet one of the choices."""
+        with spark_errors():
+            frame = self._engine.frames.scan(plan).select(*(quote(name) for name in columns))
+            tests = [
+                _all([self._exactly(name, values) for name, values in choice.items()])
+                for choice in choices
+            ]
+            self.spark_queries += 1
+            found = frame.where(_any(tests)).toArrow()
+        schema = plain_schema(plan.table)
+        return found.cast(pa.schema([schema.field(name) for name in columns]))
+
+    def _exactly(self, name: str, values: pa.Array) -> Expression:
+        """Whether a column's value is one of these; many values are looked up in a table."""
+        near = _among(name, values)
+        if len(values) <= _LISTED:
+            return near
+        listed = self._view(self._spark.createDataFrame(pa.table({"v": values.drop_null()})))
+        found = F.expr(f"{quote(name)} IN (SELECT v FROM {listed})")
+        if values.null_count:
+            found = found | F.col(quote(name)).isNull()
+        return near & found
 
     def analyze(self, sql: str) -> list[tuple[str, str]]:
         """The names and types of a query's columns; runs nothing."""

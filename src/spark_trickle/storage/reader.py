@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -40,12 +41,67 @@ def read_scan(
     return rows if row_ids else rows.drop_columns([ROW_ID])
 
 
-def read_changes(plan: ChangePlan, row_ids: bool = False) -> pa.Table:
+def read_changes(
+    plan: ChangePlan, columns: Sequence[str] | None = None, row_ids: bool = False
+) -> pa.Table:
     """The rows of a change plan with ``WEIGHT``, not consolidated."""
-    parts = [part for change in plan.files for part in _read_change(plan.table, change)]
-    parts.append(plan.inlined)
+    chosen = _chosen(plan.table, columns)
+    parts = [part for change in plan.files for part in _read_change(plan.table, change, chosen)]
+    parts.append(_select(plan.inlined, plan.table, chosen, [WEIGHT]))
     rows = pa.concat_tables(parts)
     return rows if row_ids else rows.drop_columns([ROW_ID])
+
+
+Choice = Mapping[str, pa.Array]
+"""By column: the values that a row may have there."""
+
+
+def search(plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice]) -> pa.Table:
+    """The rows that meet one of the choices; of row groups without one only the keys are read."""
+    chosen = _chosen(plan.table, columns)
+    tested = _chosen(plan.table, [*{name: None for choice in choices for name in choice}])
+    inlined = _select(plan.inlined, plan.table, plan.table.columns)
+    parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
+    for file in plan.files:
+        for keys, read in _row_groups(plan.table, file, tested):
+            met = meets(keys, choices)
+            if pc.any(met).as_py():
+                parts.append(read(chosen).drop_columns([ROW_ID]).filter(met))
+    return pa.concat_tables(parts)
+
+
+def meets(rows: pa.Table, choices: Sequence[Choice]) -> pa.Array:
+    """Which rows meet one of the choices."""
+    met = pa.array(np.zeros(rows.num_rows, dtype=bool))
+    for choice in choices:
+        one = pa.array(np.ones(rows.num_rows, dtype=bool))
+        for name, values in choice.items():
+            column = rows.column(name)
+            one = pc.and_(one, pc.is_in(column, value_set=values.cast(column.type, safe=False)))
+        met = pc.or_(met, one)
+    return met
+
+
+def _row_groups(
+    table: Table, file: DataFile, columns: Sequence[Column]
+) -> Iterator[tuple[pa.Table, Callable[[Sequence[Column]], pa.Table]]]:
+    """Of each row group some columns, and a way to read others of the same rows."""
+    system, inner = disk.file_system(file.path)
+    with disk.reading(file.path, table), pq.ParquetFile(inner, filesystem=system) as source:
+        names = _names_by_id(source.schema_arrow, file, table)
+        start = 0
+        for group in range(source.num_row_groups):
+            length = source.metadata.row_group(group).num_rows
+
+            def read(
+                chosen: Sequence[Column], at: tuple[int, int, int] = (group, start, length)
+            ) -> pa.Table:
+                reader = _Groups(file, tuple(chosen), names, versions=False)
+                wanted = [names[i] for i in reader.fields if i in names]
+                return reader.rows(source.read_row_group(at[0], wanted), at[1], at[2], None)
+
+            yield read(columns), read
+            start += length
 
 
 def read_file(
@@ -114,7 +170,7 @@ class _Groups:
         if FILE_ROW_ID_FIELD in self.names:
             return plain.column(str(FILE_ROW_ID_FIELD)).cast(pa.int64())
         first = (self.file.row_id_start or 0) + start
-        return pa.array(range(first, first + length), pa.int64())
+        return pa.array(np.arange(first, first + length, dtype=np.int64))
 
     def _versions(self, plain: pa.Table, length: int) -> Any:
         if FILE_VERSION_FIELD in self.names:
@@ -143,8 +199,8 @@ def _names_by_id(schema: pa.Schema, file: DataFile, table: Table) -> dict[int, s
     return result
 
 
-def _read_change(table: Table, change: FileChange) -> Iterator[pa.Table]:
-    for rows in read_file(table, change.file, None, change.positions):
+def _read_change(table: Table, change: FileChange, columns: Sequence[Column]) -> Iterator[pa.Table]:
+    for rows in read_file(table, change.file, columns, change.positions):
         weight = pa.repeat(pa.scalar(change.weight, pa.int64()), rows.num_rows)
         yield rows.append_column(WEIGHT, weight)
 
@@ -155,9 +211,13 @@ def _chosen(table: Table, names: Sequence[str] | None) -> Sequence[Column]:
     return [c for c in (table.column(n) for n in names) if c is not None]
 
 
-def _select(rows: pa.Table, table: Table, columns: Sequence[Column]) -> pa.Table:
+def _select(
+    rows: pa.Table, table: Table, columns: Sequence[Column], more: Sequence[str] = ()
+) -> pa.Table:
     schema = plain_schema(table)
     index = {c.id: i for i, c in enumerate(table.columns)}
-    arrays = [rows.column(index[c.id]) for c in columns] + [rows.column(ROW_ID)]
-    fields = [schema.field(index[c.id]) for c in columns] + [pa.field(ROW_ID, pa.int64())]
+    arrays = [rows.column(index[c.id]) for c in columns]
+    arrays += [rows.column(name) for name in (ROW_ID, *more)]
+    fields = [schema.field(index[c.id]) for c in columns]
+    fields += [pa.field(name, pa.int64()) for name in (ROW_ID, *more)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
