@@ -6,7 +6,6 @@ says; if it is not, the contents were wrong before, and the refresh stops.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,17 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.errors import InvariantError
-from spark_trickle.maintain.matching import among, row_keys
+from spark_trickle.maintain.locating import (
+    Found,
+    find_by_key,
+    find_rows,
+    searchable,
+    weights,
+)
+from spark_trickle.maintain.matching import row_keys
 from spark_trickle.spark.spill import Rows, Spill
-from spark_trickle.storage.reader import read_file
-from spark_trickle.storage.records import ROW_ID, WEIGHT, ScanPlan, Table
+from spark_trickle.storage.records import WEIGHT, ScanPlan, Table
+from spark_trickle.storage.search import Search
 from spark_trickle.storage.transaction import Transaction
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
-
-READ_HERE = 16 << 20
-"""Files of up to this many bytes are searched in this process, larger ones by Spark."""
 
 
 @dataclass(frozen=True)
@@ -74,50 +77,25 @@ def repeated(rows: pa.Table) -> pa.Table:
 
 def _delete(run: Run, tx: Transaction, stored: Stored, lost: pa.Table) -> int:
     plan = tx.scan(stored.table)
-    conditions = {key: lost.column(key).to_pylist() for key in stored.keys}
-    plan = plan.prune(conditions)
-    if plan.bytes > READ_HERE or any(file.filtered for file in plan.files):
-        return _delete_by_query(run, plan, stored, lost)
-    missing = Counter[tuple[object, ...]]()
-    for key, weight in zip(row_keys(lost, stored.by), lost.column(WEIGHT).to_pylist(), strict=True):
-        missing[key] -= weight
-    needed = missing.total()
-    row_ids = _take(plan.inlined, plan.inlined.column(ROW_ID), stored, lost, missing)
-    positions = {}
-    columns = [column for column in plan.table.columns if column.name in stored.by]
-    for file in plan.files:
-        if not missing:
-            break
-        run.note_read(file.live, file.bytes)
-        live = pa.array(np.delete(np.arange(file.rows), file.deleted.to_numpy()))
-        rows = pa.concat_tables(read_file(plan.table, file, columns, live))
-        positions[file.id] = _take(rows, pa.chunked_array([live]), stored, lost, missing)
-    _all_found(stored, needed - missing.total(), needed)
-    return tx.delete_rows(stored.table, positions, row_ids)
+    search = Search(plan, {key: lost.column(key).to_pylist() for key in stored.keys})
+    if searchable(search, stored.by):
+        return _delete_found(tx, stored, lost, find_rows(run, search, stored.by, lost))
+    if stored.keys and searchable(search, stored.keys):
+        found = find_by_key(run, search, stored.keys, lost)
+        if found is not None:
+            unclear = [key in found.unclear for key in row_keys(lost, stored.keys)]
+            rest = lost.filter(pa.array(unclear, pa.bool_()))
+            clear = lost.filter(pa.array([not each for each in unclear], pa.bool_()))
+            deleted = _delete_found(tx, stored, clear, found)
+            return deleted + (
+                _delete_by_query(run, search.plan, stored, rest) if rest.num_rows else 0
+            )
+    return _delete_by_query(run, search.plan, stored, lost)
 
 
-def _take(
-    rows: pa.Table,
-    places: pa.ChunkedArray,
-    stored: Stored,
-    lost: pa.Table,
-    missing: Counter[tuple[object, ...]],
-) -> pa.Array:
-    """The places of rows that are still missing, which are then found."""
-    if stored.keys:
-        chosen = among(rows, stored.keys[0], lost)
-        if chosen is not None:
-            rows, places = rows.filter(chosen), places.filter(chosen)
-    found = []
-    for index, key in enumerate(row_keys(rows, stored.by)):
-        count = missing.get(key, 0)
-        if count:
-            found.append(index)
-            if count == 1:
-                del missing[key]
-            else:
-                missing[key] = count - 1
-    return places.take(pa.array(found, pa.int64()))
+def _delete_found(tx: Transaction, stored: Stored, lost: pa.Table, found: Found) -> int:
+    _all_found(stored, found.count, weights(lost, ()).total())
+    return tx.delete_rows(stored.table, found.positions, found.row_ids)
 
 
 def _delete_by_query(run: Run, plan: ScanPlan, stored: Stored, lost: Rows) -> int:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,17 +28,29 @@ def row_keys(rows: pa.Table, columns: Sequence[str]) -> list[RowKey]:
     return list(zip(*values, strict=True))
 
 
-def among(rows: pa.Table, column: str, values: pa.Table) -> pa.Array | None:
-    """Which rows have a value of ``column`` that also occurs in ``values``; None: cannot tell."""
-    wanted = values.column(column)
-    if pa.types.is_nested(wanted.type) or pa.types.is_floating(wanted.type):
-        return None
-    return pc.is_in(rows.column(column), value_set=wanted.combine_chunks().unique())
+def some_of(rows: pa.Table, columns: Sequence[str], others: pa.Table) -> pa.Array:
+    """Indices of the rows that may equal one of the others in these columns, judged one by one."""
+    chosen = pa.array(np.arange(rows.num_rows))
+    for name in columns:
+        wanted = others.column(name)
+        if not _inexact(wanted.type):
+            values = rows.column(name).take(chosen)
+            chosen = chosen.filter(pc.is_in(values, value_set=wanted.combine_chunks().unique()))
+    return chosen
+
+
+def comparable(type: str) -> bool:
+    """Whether values of a Spark type are equal just when their Arrow values are."""
+    return not type.startswith(("float", "double", "array", "struct", "map", "variant"))
+
+
+def _inexact(type: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(type) or pa.types.is_floating(type))
 
 
 def _keys(column: pa.ChunkedArray) -> Iterable[Any]:
     values = column.to_pylist()
-    if pa.types.is_nested(column.type) or pa.types.is_floating(column.type):
+    if _inexact(column.type):
         return [_key(value) for value in values]
     return list(values)
 

@@ -99,14 +99,17 @@ def facts(path: str, columns: Sequence[Column], table: object) -> FileFacts:
     foreign = [f.name for n, f in by_id.items() if n is None]
     if foreign:
         raise InvalidDataError(f"the file {path} has a column without field id: {foreign[0]}")
-    indexes = _leaf_indexes(schema)
+    indexes = leaf_indexes(schema)
     stats = {}
     for column in known.values():
         if column.id not in by_id:
             continue
         first = indexes[schema.get_field_index(by_id[column.id].name)]
         for offset, leaf in enumerate(leaves(column)):
-            stats[leaf.id] = _column_stats(metadata, first + offset, leaf, leaf is column)
+            chunks = [
+                metadata.row_group(g).column(first + offset) for g in range(metadata.num_row_groups)
+            ]
+            stats[leaf.id] = column_stats(chunks, leaf, leaf is column)
     return FileFacts(
         path,
         metadata.num_rows,
@@ -123,7 +126,8 @@ def _field_id(item: pa.Field) -> int | None:
     return None if text is None else int(text)
 
 
-def _leaf_indexes(schema: pa.Schema) -> list[int]:
+def leaf_indexes(schema: pa.Schema) -> list[int]:
+    """For each column the place of its first flat column among all flat columns of the file."""
     result, at = [], 0
     for item in schema:
         result.append(at)
@@ -141,8 +145,8 @@ def _count_leaves(kind: pa.DataType) -> int:
     return 1
 
 
-def _column_stats(metadata: Any, index: int, column: Column, flat: bool) -> ColumnStats:
-    groups = [metadata.row_group(g).column(index) for g in range(metadata.num_row_groups)]
+def column_stats(groups: Sequence[Any], column: Column, flat: bool) -> ColumnStats:
+    """The statistics of a flat column from those of its chunks, one in each row group."""
     size = sum(g.total_compressed_size for g in groups)
     parts = [g.statistics for g in groups]
     if any(p is None or not p.has_null_count for p in parts):

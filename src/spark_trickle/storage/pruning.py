@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_trickle.storage.records import Bounds, DataFile
+from spark_trickle.storage.records import Bounds, Condition, DataFile, Table
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,30 @@ class Values:
 Wanted = Mapping[int, tuple[Any, Any] | Values]
 
 
-def keeps(file: DataFile, wanted: Wanted) -> bool:
-    """Whether ``file`` may hold a row that meets all conditions, given by column id.
+def by_column(table: Table, conditions: Mapping[str, Condition]) -> Wanted:
+    """Conditions on columns of the table, by column id."""
+    wanted: dict[int, tuple[Any, Any] | Values] = {}
+    for name, condition in conditions.items():
+        column = table.column(name)
+        if column is not None:
+            wanted[column.id] = condition if isinstance(condition, tuple) else Values.of(condition)
+    return wanted
 
-    Law: a file is left out only if it certainly holds no such row; what is not known keeps it.
+
+def keeps(file: DataFile, wanted: Wanted) -> bool:
+    """Whether ``file`` may hold a row that meets all conditions, given by column id."""
+    found = {column: file.bounds.get(column) for column in wanted if column not in file.missing}
+    return may_meet({column: bounds for column, bounds in found.items() if bounds}, wanted)
+
+
+def may_meet(known: Mapping[int, Bounds], wanted: Wanted) -> bool:
+    """Whether rows with these bounds, by column id, may meet all conditions.
+
+    Law: rows are left out only if certainly none of them does; what is not known keeps them.
     """
     for column, condition in wanted.items():
-        bounds = file.bounds.get(column)
-        if bounds is None or column in file.missing:
+        bounds = known.get(column)
+        if bounds is None:
             continue
         if isinstance(condition, Values):
             possible = _may_hold(bounds, condition)

@@ -224,15 +224,9 @@ class ScanPlan:
 
     def prune(self, conditions: Mapping[str, Condition]) -> ScanPlan:
         """The plan without the files that cannot hold a row that meets all conditions."""
-        from spark_trickle.storage.pruning import Values, keeps
+        from spark_trickle.storage.pruning import by_column, keeps
 
-        wanted = {}
-        for name, condition in conditions.items():
-            column = self.table.column(name)
-            if column is not None:
-                wanted[column.id] = (
-                    condition if isinstance(condition, tuple) else Values.of(condition)
-                )
+        wanted = by_column(self.table, conditions)
         return replace(self, files=tuple(f for f in self.files if keeps(f, wanted)))
 
 

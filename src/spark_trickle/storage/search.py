@@ -1,0 +1,140 @@
+"""Rows looked for by their values in the files of a scan: of the files only what may hold one is read.
+
+Law: a row group is left out only if its statistics say that no wanted row is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_trickle.storage import disk, parquet
+from spark_trickle.storage.planning import conform
+from spark_trickle.storage.pruning import Wanted, by_column, keeps, may_meet
+from spark_trickle.storage.reader import _names_by_id
+from spark_trickle.storage.records import Bounds, Column, Condition, DataFile, ScanPlan, Table
+from spark_trickle.storage.values import bound
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A row group that may hold a wanted row."""
+
+    number: int
+    start: int
+    """Position of its first row in the file."""
+    rows: int
+    sizes: Mapping[int, int]
+    """Bytes by column id."""
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """A file and what of it is worth reading; the footer is read once."""
+
+    file: DataFile
+    footer: Any
+    names: Mapping[int, str]
+    groups: tuple[_Group, ...]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Live rows of one row group."""
+
+    file: DataFile
+    rows: pa.Table
+    positions: pa.Array
+    """Where in the file each of them is."""
+    bytes: int
+    """What reading them took."""
+
+
+class Search:
+    """A scan looked through for rows that meet conditions; footers are read when first needed."""
+
+    def __init__(self, plan: ScanPlan, conditions: Mapping[str, Condition]) -> None:
+        self._wanted = by_column(plan.table, conditions)
+        kept = tuple(file for file in plan.files if keeps(file, self._wanted))
+        self.plan = replace(plan, files=kept)
+
+    @cached_property
+    def _files(self) -> tuple[_Searched, ...]:
+        return tuple(_searched(self.plan.table, file, self._wanted) for file in self.plan.files)
+
+    def bytes(self, columns: Sequence[Column]) -> int:
+        """What reading these columns takes."""
+        return sum(_bytes(group, columns) for found in self._files for group in found.groups)
+
+    def read(self, columns: Sequence[Column]) -> Iterator[Piece]:
+        """The rows of the files that may be wanted; those in the catalog are not among them."""
+        for found in self._files:
+            yield from _read(self.plan.table, found, columns)
+
+
+def _bytes(group: _Group, columns: Sequence[Column]) -> int:
+    return sum(group.sizes.get(column.id, 0) for column in columns)
+
+
+def _searched(table: Table, file: DataFile, wanted: Wanted) -> _Searched:
+    system, inner = disk.file_system(file.path)
+    with disk.reading(file.path, table):
+        footer = pq.read_metadata(inner, filesystem=system)
+        schema = footer.schema.to_arrow_schema()
+    names = _names_by_id(schema, file, table)
+    ends = [*parquet.leaf_indexes(schema), footer.num_columns]
+    places = {id: schema.get_field_index(name) for id, name in names.items()}
+    flat = {id: range(ends[place], ends[place + 1]) for id, place in places.items()}
+    groups = []
+    start = 0
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        if may_meet(_bounds(table, group, flat, wanted), wanted):
+            sizes = {
+                id: sum(group.column(index).total_compressed_size for index in indexes)
+                for id, indexes in flat.items()
+            }
+            groups.append(_Group(number, start, group.num_rows, sizes))
+        start += group.num_rows
+    return _Searched(file, footer, names, tuple(groups))
+
+
+def _bounds(
+    table: Table, group: Any, flat: Mapping[int, range], wanted: Wanted
+) -> dict[int, Bounds]:
+    found = {}
+    for column in table.columns:
+        if column.id in wanted and column.id in flat and not column.children:
+            chunk = group.column(flat[column.id][0])
+            stats = parquet.column_stats([chunk], column, True)
+            low, high = bound(column, stats.low), bound(column, stats.high)
+            found[column.id] = Bounds(low, high, stats.nulls, stats.values, stats.nan)
+    return found
+
+
+def _read(table: Table, found: _Searched, columns: Sequence[Column]) -> Iterator[Piece]:
+    file = found.file
+    system, inner = disk.file_system(file.path)
+    ids = {found.names[c.id]: str(c.id) for c in columns if c.id in found.names}
+    dead = file.deleted.to_numpy()
+    with (
+        disk.reading(file.path, table),
+        pq.ParquetFile(inner, filesystem=system, metadata=found.footer) as source,
+    ):
+        for group in found.groups:
+            raw = source.read_row_group(group.number, list(ids))
+            raw = raw.rename_columns([ids[name] for name in raw.column_names])
+            rows = conform(raw, columns, group.rows)
+            here = dead[np.searchsorted(dead, group.start) :]
+            here = here[: np.searchsorted(here, group.start + group.rows)] - group.start
+            live = pa.array(np.delete(np.arange(group.rows), here))
+            if len(here):
+                rows = rows.take(live)
+            positions = pa.array(live.to_numpy() + group.start)
+            yield Piece(file, rows, positions, _bytes(group, columns))

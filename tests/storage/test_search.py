@@ -1,0 +1,154 @@
+"""Rows looked for by their values: nothing wanted is left out, and little else is read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_trickle.errors import CatalogError
+from spark_trickle.settings import Settings
+from spark_trickle.storage import parquet
+from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.records import NewColumn
+from spark_trickle.storage.search import Search
+from support import lakes
+
+ROWS, GROUP = 60, 10
+NAN = float("nan")
+COLUMNS = {
+    "id": "bigint",
+    "name": "string",
+    "day": "date",
+    "price": "decimal(9,2)",
+    "share": "double",
+    "at": "timestamp_ntz",
+    "tags": "array<int>",
+}
+
+
+def value(kind: str, number: int) -> Any:
+    match kind:
+        case "bigint":
+            return number
+        case "string":
+            return f"n{number:03}"
+        case "date":
+            return date.fromordinal(700_000 + number)
+        case "decimal(9,2)":
+            return Decimal(number) / 4
+        case "double":
+            return NAN if number % 20 == 3 else number / 8
+        case "timestamp_ntz":
+            return datetime(2024, 1, 1, number // 60, number % 60)
+        case _:
+            return [number, number + 1]
+
+
+@pytest.fixture
+def lake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
+    """Two files of six row groups each, sorted by id, with dead rows and one row of NULLs."""
+    monkeypatch.setattr(parquet, "ROW_GROUP", GROUP)
+    with Catalog.open(str(folder), settings=Settings(inline_row_limit=0)) as catalog:
+        with catalog.begin() as tx:
+            tx.create_table("t", [NewColumn(*item) for item in COLUMNS.items()], cluster_by=["id"])
+        for first in (0, ROWS):
+            with catalog.begin() as tx:
+                numbers = range(first, first + ROWS)
+                data: dict[str, Sequence[Any]] = {
+                    name: [None if n == 77 else value(kind, n) for n in numbers]
+                    for name, kind in COLUMNS.items()
+                }
+                tx.insert_rows("t", lakes.rows_of(catalog, "t", data))
+        with catalog.begin() as tx:
+            lakes.modify(tx, "t", lambda row: row["id"] in (5, 9, 10, 64), None)
+        yield catalog
+
+
+def found(search: Search, names: Sequence[str]) -> dict[int, list[tuple[Any, ...]]]:
+    """Rows by file, in the order of their positions; each must be where the search says."""
+    table = search.plan.table
+    columns = [column for column in table.columns if column.name in names]
+    rows: dict[int, list[tuple[Any, ...]]] = {}
+    for piece in search.read(columns):
+        assert piece.rows.num_rows == len(piece.positions)
+        for row, position in zip(piece.rows.to_pylist(), piece.positions.to_pylist(), strict=True):
+            rows.setdefault(piece.file.id, []).append((position, *row.values()))
+    return rows
+
+
+def test_only_row_groups_that_may_hold_a_key_are_read(lake: Catalog) -> None:
+    search = Search(lake.scan("t"), {"id": [12, 13]})
+    ((_, rows),) = found(search, ["id", "name"]).items()
+    assert rows == [(n, n, f"n{n:03}") for n in range(11, 20)], "live rows of the second group"
+    both = Search(lake.scan("t"), {"id": [0, 61]})
+    assert [len(rows) for rows in found(both, ["id"]).values()] == [GROUP - 2, GROUP - 1]
+    assert found(Search(lake.scan("t"), {"id": [500]}), ["id"]) == {}
+    assert sum(map(len, found(Search(lake.scan("t"), {}), ["id"]).values())) == 2 * ROWS - 4
+
+
+def test_bytes_are_those_of_the_columns_that_are_read(lake: Catalog) -> None:
+    plan = lake.scan("t")
+    one, every = Search(plan, {"id": [12]}), Search(plan, {})
+    columns = {column.name: column for column in plan.table.columns}
+    for chosen in ([columns["id"]], [columns["name"], columns["tags"]]):
+        assert one.bytes(chosen) == sum(piece.bytes for piece in one.read(chosen)) > 0
+        assert every.bytes(chosen) > 10 * one.bytes(chosen) > 0
+    everything = every.bytes(plan.table.columns)
+    assert everything == sum(every.bytes([column]) for column in plan.table.columns)
+    assert everything < plan.bytes
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_nothing_wanted_is_left_out(lake: Catalog, seed: int) -> None:
+    draw = random.Random(seed)
+    flat = [name for name in COLUMNS if name != "tags"]
+    chosen = draw.sample(flat, draw.randint(1, 2))
+    numbers = draw.sample(range(2 * ROWS), draw.randint(1, 4))
+    conditions = {name: [value(COLUMNS[name], n) for n in numbers] for name in chosen}
+    if draw.random() < 0.3:
+        conditions[chosen[0]].append(None)
+    plan = lake.scan("t")
+    rows = [(row, position) for row, _, position in lakes.located(plan)]
+    wanted = {
+        (position, row["id"])
+        for row, position in rows
+        if all(_among(row[name], values) for name, values in conditions.items())
+    }
+    read = {row for part in found(Search(plan, conditions), ["id"]).values() for row in part}
+    assert wanted <= read
+    assert read <= {(position, row["id"]) for row, position in rows}, "none is dead or misplaced"
+
+
+def _among(value: Any, values: Sequence[Any]) -> bool:
+    return any(v == value or (v != v and value != value) for v in values)
+
+
+def test_columns_added_and_renamed_since_the_file_was_written(lake: Catalog) -> None:
+    with lake.begin() as tx:
+        tx.rename_column("t", "name", "title")
+        tx.add_column("t", NewColumn("more", "int", initial=7))
+    search = Search(lake.scan("t"), {"title": ["n012"], "more": [7]})
+    ((_, rows),) = found(search, ["title", "more"]).items()
+    assert (12, "n012", 7) in rows
+    assert len(rows) == GROUP - 1
+
+
+def test_a_missing_file_is_named(lake: Catalog) -> None:
+    plan = lake.scan("t")
+    Path(plan.files[0].path).unlink()
+    with pytest.raises(CatalogError, match="missing"):
+        Search(plan, {"id": [0]}).bytes(plan.table.columns)
+
+
+def test_conditions_may_be_ranges(lake: Catalog) -> None:
+    conditions: Mapping[str, tuple[int, int]] = {"id": (25, 31)}
+    ((_, rows),) = found(Search(lake.scan("t"), conditions), ["id"]).items()
+    assert rows == [(n, n) for n in range(20, 40)]
+    assert isinstance(Search(lake.scan("t"), conditions).plan.inlined, pa.Table)
