@@ -222,7 +222,7 @@ class LakeTransaction:
     def sql(self, text: str, *, dialect: str = "spark") -> Any:
         """As ``Lake.sql``, inside the transaction; statements about stream tables stay outside."""
         self._must_be_open()
-        if parse_stream_statement(text) is not None:
+        if parse_stream_statement(text, dialect) is not None:
             raise UserError(
                 "statements about stream tables are transactions of their own",
                 hint="run it with lake.sql, before or after this transaction",

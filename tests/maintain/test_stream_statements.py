@@ -64,6 +64,51 @@ def test_statements(sql: str, expected: object) -> None:
     assert parse_stream_statement(sql) == expected
 
 
+POSTGRES = [
+    (
+        """CREATE STREAM TABLE "my view" AS SELECT "a b", 'it''s \\' FROM "odd.table";""",
+        CreateStreamTable(("my view",), """SELECT "a b", 'it''s \\' FROM "odd.table\""""),
+    ),
+    (
+        """create or replace stream table if not exists Mart."a""b" schedule $$5m$$
+           refresh mode full with no data as select $tag$ 'AS; $$ $tag$ as c, e'\\'' as d -- "x""",
+        CreateStreamTable(
+            ("Mart", 'a"b'),
+            "select $tag$ 'AS; $$ $tag$ as c, e'\\'' as d",
+            or_replace=True,
+            if_not_exists=True,
+            schedule="5m",
+            refresh_mode="FULL",
+            initialize=False,
+        ),
+    ),
+    ('REFRESH STREAM TABLE "select" FULL', RefreshStreamTable(("select",), full=True)),
+    ('DROP STREAM TABLE IF EXISTS a."b.c"', DropStreamTable(("a", "b.c"), if_exists=True)),
+    ('ALTER STREAM TABLE "t" RENAME TO "U"', AlterStreamTable(("t",), rename_to=("U",))),
+    ("""ALTER STREAM TABLE "t" SET (schedule = '5m')""", AlterStreamTable(("t",), schedule="5m")),
+    ('EXPLAIN STREAM TABLE "t"', ExplainStreamTable(("t",))),
+]
+
+
+@pytest.mark.parametrize(("sql", "expected"), POSTGRES)
+def test_names_quoted_as_in_postgresql(sql: str, expected: object) -> None:
+    assert parse_stream_statement(sql, "postgres") == expected
+
+
+def test_quotes_are_those_of_the_dialect() -> None:
+    for sql, dialect in [
+        ('CREATE STREAM TABLE "t" AS SELECT 1', "spark"),
+        ("CREATE STREAM TABLE `t` AS SELECT 1", "postgres"),
+    ]:
+        with pytest.raises(ParseError, match="name is expected") as caught:
+            parse_stream_statement(sql, dialect)
+        assert caught.value.position is not None
+        assert caught.value.position.column == 21
+    with pytest.raises(ParseError, match="never closed"):
+        parse_stream_statement('DROP STREAM TABLE "t', "postgres")
+    assert parse_stream_statement('"CREATE" STREAM TABLE t AS SELECT 1', "postgres") is None
+
+
 @pytest.mark.parametrize(
     "sql",
     [
@@ -84,6 +129,7 @@ def test_other_statements_are_left_alone(sql: str) -> None:
     [
         ("CREATE STREAM TABLE", 1, 19, "name is expected"),
         ("CREATE STREAM TABLE t\nSCHEDULE 30", 2, 10, "schedule"),
+        ("CREATE STREAM TABLE t SCHEDULE r'5m' AS SELECT 1", 1, 32, "schedule"),
         ("CREATE STREAM TABLE t REFRESH MODE SOMETIMES AS SELECT 1", 1, 36, "SOMETIMES"),
         ("ALTER STREAM TABLE t SET (colour = 'red')", 1, 27, "colour"),
         ("DROP STREAM TABLE t NOW", 1, 21, "NOW"),

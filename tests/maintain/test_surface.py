@@ -284,6 +284,20 @@ def test_postgres_dialect(shop: Lake) -> None:
     shop.sql("UPDATE orders SET amount = 6 WHERE id = 2")
     refreshed(shop, "pg_two", "DIFFERENTIAL", "FULL")
     assert rows(shop, "pg_two") == [(1,), (2,)]
+    shop.sql(
+        'CREATE STREAM TABLE "Odd.One" REFRESH MODE DIFFERENTIAL AS '
+        """SELECT "id", 'a\\' || "customer" AS "the name" FROM "orders" WHERE "id" < 3""",
+        dialect="postgres",
+    )
+    shop.sql("DELETE FROM orders WHERE id = 1")
+    report = shop.sql('REFRESH STREAM TABLE "odd.one"', dialect="postgres")
+    assert (report.name, report.effective_mode) == ("`Odd.One`", "DIFFERENTIAL")
+    assert rows(shop, "`Odd.One`") == [(2, "a\\bob")]
+    assert_exact(shop, "`Odd.One`")
+    with shop.transaction() as tx, pytest.raises(UserError, match="transactions of their own"):
+        tx.sql('DROP STREAM TABLE "Odd.One"', dialect="postgres")
+    shop.sql('DROP STREAM TABLE "Odd.One"', dialect="postgres")
+    assert [t.name for t in shop.stream_tables()] == ["pg", "pg_two"]
 
 
 def test_unnamed_columns_take_the_names_spark_gives(shop: Lake) -> None:

@@ -110,7 +110,7 @@ class StreamTableMethods:
 
     def _stream_sql(self, text: str, dialect: str) -> tuple[bool, Any]:
         """Run a statement about stream tables: whether it was one, and its answer."""
-        statement = ast.parse_stream_statement(text)
+        statement = ast.parse_stream_statement(text, dialect)
         if statement is None:
             return False, None
         return True, self._stream_statement(statement, dialect)

@@ -37,9 +37,9 @@ class Span:
 class Cursor:
     """A place in the token list of one statement."""
 
-    def __init__(self, sql: str) -> None:
+    def __init__(self, sql: str, dialect: str = "spark") -> None:
         self.sql = sql
-        self.tokens = tokenize(sql)
+        self.tokens = tokenize(sql, dialect)
         self.index = 0
 
     @property
@@ -80,7 +80,7 @@ class Cursor:
             self.fail(f"'{text}' is expected here")
 
     def part(self, what: str) -> str:
-        """One part of a name, bare or in backticks."""
+        """One part of a name, bare or quoted."""
         token = self.peek()
         if token is None or not token.names:
             self.fail(f"{what} is expected here")
@@ -105,10 +105,10 @@ class Cursor:
 
     def string(self, what: str) -> str:
         token = self.peek()
-        if token is None or token.kind is not Kind.STRING:
+        if token is None or token.kind is not Kind.STRING or token.text[0].isalpha():
             self.fail(f"{what} is expected here, in single quotes")
         self.index += 1
-        return token.text[1:-1].replace("''", "'")
+        return token.value
 
     def skip_group(self) -> None:
         """Move past a bracketed group, brackets included."""

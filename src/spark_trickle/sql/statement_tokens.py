@@ -1,4 +1,4 @@
-"""Spark's lexical rules, with the place of every token, so that text can be spliced verbatim."""
+"""Lexical rules, with the place of every token, so that text can be spliced verbatim."""
 
 from __future__ import annotations
 
@@ -41,13 +41,24 @@ class Token:
     @property
     def name(self) -> str:
         """The part of a name that this is."""
-        return self.text[1:-1].replace("``", "`") if self.kind is Kind.QUOTED else self.text
+        if self.kind is not Kind.QUOTED:
+            return self.text
+        quote = self.text[0]
+        return self.text[1:-1].replace(quote * 2, quote)
+
+    @property
+    def value(self) -> str:
+        """The text between the quotes of a string."""
+        if self.text.startswith("$"):
+            tag = self.text.index("$", 1) + 1
+            return self.text[tag:-tag]
+        return self.text[1:-1].replace("''", "'")
 
     def is_symbol(self, text: str) -> bool:
         return self.kind is Kind.SYMBOL and self.text == text
 
 
-_LEXEMES = re.compile(
+_SPARK = re.compile(
     r"""
       (?P<space>   \s+ | --(?:\\\n|[^\r\n])* )
     | (?P<comment> /\* )
@@ -61,6 +72,20 @@ _LEXEMES = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_POSTGRES = re.compile(
+    r"""
+      (?P<space>   \s+ | --[^\r\n]* )
+    | (?P<comment> /\* )
+    | (?P<string>  [eE]'(?:[^'\\]|\\.|'')*' | [bBnNxX]?'(?:[^']|'')*'
+                 | (?P<tag>\$(?:[^\W\d]\w*)?\$).*?(?P=tag) )
+    | (?P<quoted>  "(?:[^"]|"")*" )
+    | (?P<number>  (?: \d+\.\d* | \.\d+ | \d+ ) (?:[eE][+-]?\d+)? (?!\w) )
+    | (?P<word>    \w[\w$]* )
+    | (?P<open>    ['"] )
+    | (?P<symbol>  . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 _KINDS = {
     "string": Kind.STRING,
     "quoted": Kind.QUOTED,
@@ -70,12 +95,13 @@ _KINDS = {
 }
 
 
-def tokenize(sql: str) -> tuple[Token, ...]:
+def tokenize(sql: str, dialect: str = "spark") -> tuple[Token, ...]:
     """The tokens of one statement, comments and a closing semicolon left out."""
+    lexemes = _POSTGRES if dialect == "postgres" else _SPARK
     tokens: list[Token] = []
     place = 0
     while place < len(sql):
-        match = _LEXEMES.match(sql, place)
+        match = lexemes.match(sql, place)
         assert match is not None
         group = match.lastgroup or ""
         if group == "comment":

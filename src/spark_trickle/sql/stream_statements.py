@@ -69,9 +69,12 @@ _MODES = ("AUTO", "DIFFERENTIAL", "FULL", "IMMEDIATE")
 _SETTINGS = ("schedule", "refresh_mode")
 
 
-def parse_stream_statement(sql: str) -> StreamStatement | None:
-    """The stream-table statement in ``sql``, or None when it is some other statement."""
-    cursor = Cursor(sql)
+def parse_stream_statement(sql: str, dialect: str = "spark") -> StreamStatement | None:
+    """The stream-table statement in ``sql``, or None when it is some other statement.
+
+    Names are quoted as the dialect does it; the query stays as it is.
+    """
+    cursor = Cursor(sql, dialect)
     if cursor.accept("EXPLAIN", "STREAM", "TABLE"):
         statement: StreamStatement = ExplainStreamTable(_name(cursor))
     elif cursor.at("EXPLAIN", "CREATE") and _creates(cursor, 1):
@@ -97,7 +100,7 @@ def parse_stream_statement(sql: str) -> StreamStatement | None:
 
 
 def _creates(cursor: Cursor, ahead: int) -> bool:
-    words = [token.text.upper() for i in range(5) if (token := cursor.peek(ahead + i))]
+    words = [token.word for i in range(5) if (token := cursor.peek(ahead + i))]
     return words[:3] == ["CREATE", "STREAM", "TABLE"] or words == [
         *("CREATE", "OR", "REPLACE", "STREAM", "TABLE")
     ]
