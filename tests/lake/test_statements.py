@@ -6,7 +6,8 @@ import pytest
 
 from spark_trickle.errors import ParseError
 from spark_trickle.sql import statements as ast
-from spark_trickle.sql.statement_names import TextBuilder, find_tables, splice_names
+from spark_trickle.sql.statement_names import find_tables
+from spark_trickle.sql.statement_splices import TextBuilder, splice_names
 from spark_trickle.sql.statements import parse_statement
 
 

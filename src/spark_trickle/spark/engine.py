@@ -15,7 +15,7 @@ from spark_trickle.spark.session import SessionHolder
 from spark_trickle.spark.sources import Source, TransactionSource, table_name
 from spark_trickle.sql import statements as ast
 from spark_trickle.sql.statement_cursor import Span
-from spark_trickle.sql.statement_names import quoted
+from spark_trickle.sql.statement_splices import quoted
 from spark_trickle.storage.catalog import Catalog
 from spark_trickle.storage.records import ChangePlan, NewColumn, ScanPlan, Table, TableName
 from spark_trickle.storage.transaction import Transaction

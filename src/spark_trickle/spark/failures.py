@@ -19,7 +19,7 @@ from spark_trickle.errors import (
     StorageFullError,
     TrickleError,
 )
-from spark_trickle.sql.statement_names import Spliced
+from spark_trickle.sql.statement_splices import Spliced
 
 _NO_SPACE = ("No space left on device", "File too large", "Disk quota exceeded")
 _MISSING_FILE = ("PATH_NOT_FOUND", "FAILED_READ_FILE")

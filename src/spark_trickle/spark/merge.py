@@ -33,7 +33,7 @@ from spark_trickle.spark.queries import QueryRunner
 from spark_trickle.spark.types import spark_type, type_text
 from spark_trickle.spark.write import Staged, Writer
 from spark_trickle.sql.statement_cursor import Span
-from spark_trickle.sql.statement_names import TextBuilder, quoted
+from spark_trickle.sql.statement_splices import TextBuilder, quoted
 from spark_trickle.sql.statements import (
     Merge,
     MergeClause,

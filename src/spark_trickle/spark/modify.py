@@ -19,7 +19,7 @@ from spark_trickle.spark.queries import QueryRunner, pruned
 from spark_trickle.spark.write import Staged, Writer
 from spark_trickle.sql.statement_conditions import condition_list
 from spark_trickle.sql.statement_cursor import Name, Span
-from spark_trickle.sql.statement_names import TextBuilder, quoted
+from spark_trickle.sql.statement_splices import TextBuilder, quoted
 from spark_trickle.sql.statements import Assignment, Delete, Update
 from spark_trickle.storage.preimages import FILE, POSITION, remember
 from spark_trickle.storage.records import ROW_ID, Column, ScanPlan, Table

@@ -19,15 +19,8 @@ from spark_trickle.sql.statement_conditions import (
     conditions_by_place,
 )
 from spark_trickle.sql.statement_cursor import Span
-from spark_trickle.sql.statement_names import (
-    Splice,
-    Spliced,
-    TableReference,
-    TextBuilder,
-    cte_names,
-    find_tables,
-    splice_names,
-)
+from spark_trickle.sql.statement_names import TableReference, cte_names, find_tables
+from spark_trickle.sql.statement_splices import Splice, Spliced, TextBuilder, splice_names
 from spark_trickle.storage.records import ScanPlan
 
 Conditions = dict[int, tuple[ColumnCondition, ...]]

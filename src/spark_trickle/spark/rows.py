@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_trickle.errors import BindError, InvalidDataError, Position
 from spark_trickle.sql.statement_cursor import Span
-from spark_trickle.sql.statement_names import Splice
+from spark_trickle.sql.statement_splices import Splice
 from spark_trickle.sql.statement_values import (
     Literal,
     Misfit,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pyspark.sql import types as t
 
 from spark_trickle.errors import CatalogError
-from spark_trickle.sql.statement_names import quoted
+from spark_trickle.sql.statement_splices import quoted
 from spark_trickle.storage.records import Column
 
 FIELD_ID = "parquet.field.id"
