@@ -21,7 +21,7 @@ from spark_trickle.lower.query import lower, lower_delta
 from spark_trickle.maintain.apply import Applied, Stored, apply_delta
 from spark_trickle.maintain.finding import Finder, pruned
 from spark_trickle.maintain.matching import subtract
-from spark_trickle.maintain.nearby import Nearby, comparable, distinct, inexact, nearby
+from spark_trickle.maintain.nearby import NEAR, Nearby, comparable, distinct, inexact, nearby
 from spark_trickle.maintain.reserve import Moved, Reserve, fill, move
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog import Catalog
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
 
 FEW = 20_000
-"""Deltas of up to this many rows are worked on in this process."""
+"""Deltas of parts of up to this many rows are applied in this process."""
 
 Names = Callable[[str, Version], exp.Table]
 View = Callable[[str, Version], str]
@@ -78,7 +78,7 @@ class Computation:
     @property
     def small(self) -> bool:
         """Whether the changes of every source are few."""
-        return all(source.changed_rows <= FEW for source in self.sources.values())
+        return all(source.changed_rows <= NEAR for source in self.sources.values())
 
     def full(self) -> None:
         """Every part anew; what is published is the difference to what is stored."""
@@ -146,9 +146,8 @@ class Computation:
     def _near_view(self, near: Mapping[str, Nearby], source: str, version: Version) -> str:
         if version is Version.DELTA:
             return self._delta_view(source)
-        rows = near[source]
-        table = self._table(source)
-        return self.run.rows(table, rows.after if version is Version.AFTER else rows.before)
+        rows = near[source].after if version is Version.AFTER else near[source].before
+        return self.run.rows(self._table(source), rows)
 
     def _empty(self, source: str) -> bool:
         rows = self._deltas.get(source)
@@ -206,7 +205,7 @@ class Computation:
             plan = source.changes
             if plan is None or plan.empty:
                 continue
-            if source.changed_rows <= FEW:
+            if source.changed_rows <= NEAR:
                 columns = self._columns_read(name)
                 rows = net(read_changes(plan, columns), columns)
                 self.run.note_read(source.changed_rows, plan.bytes)

@@ -42,6 +42,8 @@ class Run:
         self._tx = tx
         self._views: list[str] = []
         self._folders: list[str] = []
+        self._shown: dict[int, tuple[pa.Table, str]] = {}
+        """Views of Arrow tables, by the identity of the table, which is kept alive here."""
         self.spark_queries = 0
         self.rows_read = 0
         self.bytes_read = 0
@@ -65,6 +67,11 @@ class Run:
         """A view of rows of a table, with their weights if they have any."""
         if isinstance(rows, Spill):
             return self._view(self._spilled(rows))
+        if id(rows) not in self._shown:
+            self._shown[id(rows)] = rows, self._local(table, rows)
+        return self._shown[id(rows)][1]
+
+    def _local(self, table: Table, rows: pa.Table) -> str:
         columns = tuple(column for column in table.columns if column.name in rows.column_names)
         part = Table(table.id, table.schema, table.name, columns)
         extra = [WEIGHT] if WEIGHT in rows.column_names else []

@@ -126,6 +126,8 @@ def start_session(time_zone: str, extra: Mapping[str, str] | None = None) -> Spa
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
         "spark.sql.warehouse.dir": tempfile.gettempdir() + "/spark-trickle-warehouse",
         "spark.sql.catalogImplementation": "in-memory",
+        # One refresh may need dozens of generated classes; the default of 100 forgets them again.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         **_NEEDED,
         **(extra or {}),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -40,8 +41,10 @@ def common(left: pa.Array, right: pa.Array) -> pa.Array:
 
 def mask(length: int, dead: pa.Array, start: int = 0) -> pa.Array | None:
     """For rows start..start+length: true where the row is not in ``dead``; None: none is."""
-    inside = pc.and_(pc.greater_equal(dead, start), pc.less(dead, start + length))
-    near = dead.filter(inside)
+    ordered = dead.to_numpy(zero_copy_only=False)
+    near = ordered[np.searchsorted(ordered, start) : np.searchsorted(ordered, start + length)]
     if not len(near):
         return None
-    return pc.invert(pc.is_in(pa.array(range(start, start + length), pa.int64()), near))
+    alive = np.ones(length, dtype=bool)
+    alive[near - start] = False
+    return pa.array(alive)

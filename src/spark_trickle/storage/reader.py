@@ -57,13 +57,13 @@ Choice = Mapping[str, pa.Array]
 
 
 def search(plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice]) -> pa.Table:
-    """The rows that meet one of the choices; of row groups without one only the keys are read."""
+    """The rows that meet one of the choices; where there is none, only the keys are read."""
     chosen = _chosen(plan.table, columns)
     tested = _chosen(plan.table, [*{name: None for choice in choices for name in choice}])
     inlined = _select(plan.inlined, plan.table, plan.table.columns)
     parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
     for file in plan.files:
-        for keys, read in _row_groups(plan.table, file, tested):
+        for keys, read in _batches(plan.table, file, tested):
             met = meets(keys, choices)
             if pc.any(met).as_py():
                 parts.append(read(chosen).drop_columns([ROW_ID]).filter(met))
@@ -72,36 +72,74 @@ def search(plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice]) ->
 
 def meets(rows: pa.Table, choices: Sequence[Choice]) -> pa.Array:
     """Which rows meet one of the choices."""
-    met = pa.array(np.zeros(rows.num_rows, dtype=bool))
+    met = np.zeros(rows.num_rows, dtype=bool)
     for choice in choices:
-        one = pa.array(np.ones(rows.num_rows, dtype=bool))
-        for name, values in choice.items():
-            column = rows.column(name)
-            one = pc.and_(one, pc.is_in(column, value_set=values.cast(column.type, safe=False)))
-        met = pc.or_(met, one)
-    return met
+        met[_meeting(rows, choice)] = True
+    return pa.array(met)
 
 
-def _row_groups(
+def _meeting(rows: pa.Table, choice: Choice) -> np.ndarray:
+    """The places of the rows that meet a choice; the shortest list is tried first."""
+    places: np.ndarray | None = None
+    for name, values in sorted(choice.items(), key=lambda item: len(item[1])):
+        column = rows.column(name)
+        if places is None:
+            places = np.flatnonzero(_among(column, values))
+        else:
+            places = places[_among(column.take(pa.array(places)), values)]
+    return np.arange(rows.num_rows) if places is None else places
+
+
+_SPAN = 64 << 20
+"""Up to so many integers lie between the ends of a list that is looked up in a table of flags."""
+
+
+def _among(column: pa.ChunkedArray, values: pa.Array) -> np.ndarray:
+    values = values.cast(column.type, safe=False)
+    dense = pa.types.is_integer(column.type) and not column.null_count and not values.null_count
+    if dense and len(values) and len(column) > _SPAN >> 10:
+        wanted = values.to_numpy().astype(np.int64)
+        low, span = int(wanted.min()), int(wanted.max()) - int(wanted.min()) + 1
+        if span <= _SPAN:
+            flags = np.zeros(span + 2, dtype=bool)
+            flags[wanted - low + 1] = True
+            near = np.clip(column.to_numpy(), low - 1, low + span)
+            hit: np.ndarray = flags[near - (low - 1)]
+            return hit
+    found: np.ndarray = pc.is_in(column, value_set=values).to_numpy()
+    return found
+
+
+_BATCH = 1_000_000
+"""About so many rows are tested at once: fewer calls for many small row groups."""
+
+
+def _batches(
     table: Table, file: DataFile, columns: Sequence[Column]
 ) -> Iterator[tuple[pa.Table, Callable[[Sequence[Column]], pa.Table]]]:
-    """Of each row group some columns, and a way to read others of the same rows."""
+    """Of some row groups at a time some columns, and a way to read others of the same rows."""
     system, inner = disk.file_system(file.path)
     with disk.reading(file.path, table), pq.ParquetFile(inner, filesystem=system) as source:
         names = _names_by_id(source.schema_arrow, file, table)
-        start = 0
-        for group in range(source.num_row_groups):
-            length = source.metadata.row_group(group).num_rows
+        sizes = [source.metadata.row_group(g).num_rows for g in range(source.num_row_groups)]
+        first = start = 0
+        while first < len(sizes):
+            end, length = first + 1, sizes[first]
+            while end < len(sizes) and length + sizes[end] <= _BATCH:
+                length += sizes[end]
+                end += 1
 
             def read(
-                chosen: Sequence[Column], at: tuple[int, int, int] = (group, start, length)
+                chosen: Sequence[Column],
+                at: tuple[range, int, int] = (range(first, end), start, length),
             ) -> pa.Table:
                 reader = _Groups(file, tuple(chosen), names, versions=False)
                 wanted = [names[i] for i in reader.fields if i in names]
-                return reader.rows(source.read_row_group(at[0], wanted), at[1], at[2], None)
+                rows = source.read_row_groups(list(at[0]), wanted)
+                return reader.rows(rows, at[1], at[2], None)
 
             yield read(columns), read
-            start += length
+            first, start = end, start + length
 
 
 def read_file(
