@@ -213,7 +213,11 @@ def test_spellings_of_limit(game: Lake) -> None:
     seen = info(game, "everything")
     assert (seen.is_topk, seen.topk_limit) == (False, None)
     assert len(rows(game, "everything")) == 6
-    top(game, "SELECT player FROM scores ORDER BY points DESC LIMIT 0", "nothing")
+    for query in ("LIMIT 0", "FETCH FIRST 0 ROWS ONLY"):
+        game.sql("DROP STREAM TABLE IF EXISTS nothing")
+        top(game, f"SELECT player FROM scores ORDER BY points DESC, id {query}", "nothing")
+        seen = info(game, "nothing")
+        assert (seen.is_topk, seen.topk_limit, seen.topk_order_by) == (True, 0, "points DESC, id")
     top(game, "SELECT player FROM scores ORDER BY points DESC LIMIT 1 + 1", "sum")
     assert info(game, "sum").topk_limit == 2
     game.sql("INSERT INTO scores VALUES (7, 'gus', 45)")

@@ -14,6 +14,7 @@ from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.maintain import graph
 from spark_trickle.maintain.records import RefreshReport, Source, StreamTable
 from spark_trickle.sql.dialects import TrickleSpark
+from spark_trickle.sql.limits import limit_of
 from spark_trickle.storage.catalog import Catalog
 
 
@@ -49,8 +50,7 @@ def describe(
     newest: RefreshReport | None,
 ) -> StreamTableInfo:
     """The record for people; ``compiled`` is None when the query no longer fits its sources."""
-    top = compiled.topk if compiled is not None else None
-    order = compiled.parsed.tree.args.get("order") if compiled is not None else None
+    limit, order = _top(compiled)
     return StreamTableInfo(
         stream.name,
         stream.query,
@@ -61,14 +61,29 @@ def describe(
         stream.populated,
         stream.frontier,
         staleness(catalog, stream),
-        top is not None,
-        top.limit if top is not None else None,
-        ", ".join(e.sql(TrickleSpark) for e in order.expressions) if top and order else None,
+        limit is not None,
+        limit,
+        order,
         [source.name for source in stream.sources],
         [table.name for table in graph.dependents(known, stream.uuid)],
         newest.started_at if newest is not None else None,
         stream.last_error,
     )
+
+
+def _top(compiled: CompiledQuery | None) -> tuple[int | None, str | None]:
+    """LIMIT and ORDER BY of a TopK. LIMIT 0 is one too, though no plan is left of it."""
+    if compiled is None:
+        return None, None
+    tree = compiled.parsed.tree
+    order = tree.args.get("order")
+    top = compiled.topk
+    limit = top.limit if top is not None else None
+    if top is None and order is not None and limit_of(tree) == 0:
+        limit = 0
+    if limit is None or order is None:
+        return limit, None
+    return limit, ", ".join(key.sql(TrickleSpark) for key in order.expressions)
 
 
 def staleness(catalog: Catalog, stream: StreamTable) -> float:

@@ -85,6 +85,14 @@ def fold(node: exp.Expr) -> int | None:
     return None
 
 
+def limit_of(query: exp.Expr) -> int | None:
+    """The constant that LIMIT or FETCH names; None if there is none."""
+    limit = query.args.get("limit")
+    if isinstance(limit, exp.Fetch):
+        return fold(limit.args.get("count") or exp.Literal.number(1))
+    return fold(limit.expression) if limit is not None else None
+
+
 def total(order: list[Order], columns: Schema) -> tuple[Order, ...]:
     """The order with ties broken by the remaining columns, first to last."""
     seen: set[int] = set()
