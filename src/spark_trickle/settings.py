@@ -20,6 +20,8 @@ class Settings:
     """How often an autocommit statement is tried again after a conflict."""
     retention_seconds: float = 7 * 24 * 3600.0
     """Versions younger than this survive expiry."""
+    history_rows: int = 1_000
+    """So many refreshes of each stream table are remembered, and those AUTO learns from."""
     time_zone: str = "UTC"
     """Session time zone of a Spark that is started here; a given session keeps its own."""
     spark: Mapping[str, str] = field(default_factory=dict)

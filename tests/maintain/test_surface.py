@@ -184,6 +184,33 @@ def test_suspend_and_resume(shop: Lake) -> None:
     assert rows(shop, "totals") == [("ada", 11), ("bob", 7)]
 
 
+def test_dependents_of_a_suspended_table_say_so(shop: Lake) -> None:
+    for name, query in {
+        "a": "SELECT id, amount FROM orders",
+        "b": "SELECT id, amount FROM a",
+        "c": "SELECT b.id FROM b JOIN orders o ON o.id = b.id",
+        "other": "SELECT id FROM orders",
+        "both": "SELECT a.id FROM a JOIN other ON a.id = other.id",
+    }.items():
+        shop.create_stream_table(name, query, refresh_mode="DIFFERENTIAL")
+    shop.alter_stream_table("a", status="SUSPENDED")
+    shop.sql("INSERT INTO orders VALUES (4, 'bob', 2)")
+    reports = {report.name: report for report in shop.refresh_all()}
+    assert reports["other"].effective_mode == "DIFFERENTIAL"
+    for name, reason in {
+        "a": "SUSPENDED: ",
+        "b": "UPSTREAM_SUSPENDED: a is suspended",
+        "c": "UPSTREAM_SUSPENDED: b ",
+        "both": "UPSTREAM_SUSPENDED: a is suspended",
+    }.items():
+        assert reports[name].effective_mode == "SKIPPED"
+        assert reports[name].reason.startswith(reason), reports[name]
+        assert shop.refresh_history(name)[0] == reports[name]
+    shop.alter_stream_table("a", status="ACTIVE")
+    assert {r.effective_mode for r in shop.refresh_all()} == {"DIFFERENTIAL", "NO_DATA"}
+    assert_exact(shop, "a", "b", "c", "both", "other")
+
+
 def test_rename(shop: Lake) -> None:
     shop.create_stream_table("totals", TOTALS)
     shop.create_stream_table("other", "SELECT id FROM orders")

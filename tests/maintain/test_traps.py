@@ -315,7 +315,8 @@ def test_b11_measurements_survive_many_idle_refreshes(small: Lake) -> None:
     idle = replace(small.refresh_history("s")[0], effective_mode="NO_DATA")
     with small._catalog.writing() as connection:
         for step in range(200):
-            records.add_history(connection, uuid, replace(idle, started_at=idle.started_at + step))
+            later = replace(idle, started_at=idle.started_at + step)
+            records.add_history(connection, uuid, later, keep=100)
     small.sql("INSERT INTO t VALUES (1, 1)")
     report = refreshed(small, "s", "DIFFERENTIAL", "FULL")
     assert not report.reason.startswith("FULL_UNMEASURED"), "the first fill is still remembered"

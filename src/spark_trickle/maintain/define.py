@@ -242,7 +242,8 @@ class Definer:
                 final = replace(
                     report, version=version, seconds=phases.total, phases=dict(phases.seconds)
                 )
-                records.add_history(connection, stream.uuid, final)
+                keep = self.refresher.engine.settings.history_rows
+                records.add_history(connection, stream.uuid, final, keep)
 
         tx.record(record)
         tx.commit(f"create stream table {stream.name}")

@@ -68,9 +68,16 @@ def moved_record(
 
 
 def save_refresh(
-    connection: Connection, stream: StreamTable, moved: StreamTable, report: RefreshReport
+    connection: Connection,
+    stream: StreamTable,
+    moved: StreamTable,
+    report: RefreshReport,
+    keep: int,
 ) -> None:
-    """Write frontier and history, unless somebody else moved the stream table since it was read."""
+    """Write frontier and history, unless somebody else moved the stream table since it was read.
+
+    ``keep``: how many lines of history stay.
+    """
     known = [t for t in records.load(connection) if t.uuid == stream.uuid]
     if not known or replace(known[0], last_error=stream.last_error) != stream:
         raise CommitConflictError(
@@ -78,7 +85,7 @@ def save_refresh(
             hint="refresh it again",
         )
     records.save(connection, moved)
-    records.add_history(connection, stream.uuid, report)
+    records.add_history(connection, stream.uuid, report, keep)
 
 
 def first_report(

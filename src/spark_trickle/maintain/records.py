@@ -30,7 +30,13 @@ TABLES = (
          effective_mode VARCHAR NOT NULL, report VARCHAR NOT NULL)""",
     """CREATE INDEX IF NOT EXISTS trickle_refresh_by_table
          ON trickle_refresh (stream_uuid, effective_mode, started_at)""",
+    """CREATE INDEX IF NOT EXISTS trickle_refresh_by_time
+         ON trickle_refresh (stream_uuid, started_at)""",
 )
+MEASURED = ("FULL", "DIFFERENTIAL", "TOPK")
+"""The modes that compute something; how long they take is learnt from the history."""
+MEASUREMENTS = 50
+"""So many refreshes of each such mode are learnt from."""
 
 
 @dataclass(frozen=True)
@@ -194,11 +200,34 @@ def succeed(connection: Connection, uuid: str, other: str) -> None:
     )
 
 
-def add_history(connection: Connection, uuid: str, report: RefreshReport) -> None:
+def add_history(connection: Connection, uuid: str, report: RefreshReport, keep: int) -> None:
+    """Write down a refresh, and forget what is older than the newest ``keep``.
+
+    Measurements are spared: many idle refreshes must not make AUTO forget what it has learnt.
+    """
     connection.execute(
         "INSERT INTO trickle_refresh VALUES (?, ?, ?, ?)",
         (uuid, report.started_at, report.effective_mode, report.to_json()),
     )
+    oldest = connection.execute(
+        "SELECT started_at FROM trickle_refresh WHERE stream_uuid = ? "
+        "ORDER BY started_at DESC LIMIT 1 OFFSET ?",
+        (uuid, max(keep, 1) - 1),
+    )
+    if not oldest:
+        return
+    connection.execute(
+        "DELETE FROM trickle_refresh WHERE stream_uuid = ? AND started_at < ? "
+        "AND effective_mode NOT IN (?, ?, ?)",
+        (uuid, *oldest[0], *MEASURED),
+    )
+    for mode in MEASURED:
+        connection.execute(
+            "DELETE FROM trickle_refresh WHERE stream_uuid = ? AND effective_mode = ? "
+            "AND started_at < ? AND started_at < (SELECT started_at FROM trickle_refresh "
+            "WHERE stream_uuid = ? AND effective_mode = ? ORDER BY started_at DESC LIMIT 1 OFFSET ?)",
+            (uuid, mode, *oldest[0], uuid, mode, MEASUREMENTS - 1),
+        )
 
 
 def history(
@@ -213,13 +242,13 @@ def history(
     return [RefreshReport.from_json(report) for (report,) in rows]
 
 
-def measured(connection: Connection, uuid: str, most: int = 50) -> list[RefreshReport]:
+def measured(connection: Connection, uuid: str, most: int = MEASUREMENTS) -> list[RefreshReport]:
     """The newest refreshes that computed something, newest first, and of each mode some at least.
 
     A mode that has not run for long is still known by what it took then.
     """
     found = []
-    for mode in ("FULL", "DIFFERENTIAL", "TOPK"):
+    for mode in MEASURED:
         found += connection.execute(
             "SELECT report FROM trickle_refresh WHERE stream_uuid = ? AND effective_mode = ? "
             "ORDER BY started_at DESC LIMIT ?",

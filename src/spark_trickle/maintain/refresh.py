@@ -354,7 +354,7 @@ class Refresher:
             final = replace(
                 report, version=version, seconds=phases.total, phases=dict(phases.seconds)
             )
-            save_refresh(connection, stream, moved, final)
+            save_refresh(connection, stream, moved, final, self.engine.settings.history_rows)
             reach("refresh-recorded")
 
         tx.record(record)
@@ -369,7 +369,7 @@ class Refresher:
         """Move the frontier where no row changed: no new version of the lake."""
         with self.engine.catalog.writing() as connection:
             final = replace(report, seconds=phases.total, phases=dict(phases.seconds))
-            save_refresh(connection, stream, moved, final)
+            save_refresh(connection, stream, moved, final, self.engine.settings.history_rows)
         return final
 
     def _note_failure(self, stream: StreamTable, asked: str, error: TrickleError) -> None:
@@ -390,4 +390,5 @@ class Refresher:
                 asked,
                 error=str(error),
             )
-            records.add_history(connection, stream.uuid, report)
+            keep = self.engine.settings.history_rows
+            records.add_history(connection, stream.uuid, report, keep)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -36,6 +36,13 @@ from spark_trickle.storage.transaction import Connection, Transaction
 if TYPE_CHECKING:
     pass
 
+SUSPENDED, UPSTREAM_FAILED, UPSTREAM_SUSPENDED = (
+    "SUSPENDED",
+    "UPSTREAM_FAILED",
+    "UPSTREAM_SUSPENDED",
+)
+"""Codes of the reasons why a stream table was skipped."""
+_SUSPENSIONS = (f"{SUSPENDED}:", f"{UPSTREAM_SUSPENDED}:")
 NEW_QUERY = Choice("FULL", "NEW_QUERY", "the query changed")
 REPAIR = Choice("FULL", "REPAIR", "a repair was asked for")
 SIBLINGS = 4
@@ -201,16 +208,12 @@ class StreamTables:
     def _one_of_all(
         self, stream: StreamTable, target: int, reports: Mapping[str, RefreshReport]
     ) -> RefreshReport:
-        failed = [
-            reports[source.uuid]
-            for source in stream.sources
-            if source.uuid in reports
-            and reports[source.uuid].effective_mode in ("ERROR", "SKIPPED")
-        ]
-        if failed:
-            return self._skip(stream, f"UPSTREAM_FAILED: {failed[0].name} was not refreshed")
+        upstream = [reports[source.uuid] for source in stream.sources if source.uuid in reports]
+        reason = _held_up(upstream)
+        if reason is not None:
+            return self._skip(stream, reason)
         if stream.status == records.SUSPENDED:
-            return self._skip(stream, "SUSPENDED: the stream table is suspended")
+            return self._skip(stream, f"{SUSPENDED}: the stream table is suspended")
         after = {
             source.name: reports[source.uuid].version if source.uuid in reports else target
             for source in stream.sources
@@ -226,7 +229,8 @@ class StreamTables:
     def _skip(self, stream: StreamTable, reason: str) -> RefreshReport:
         report = RefreshReport(stream.name, "SKIPPED", reason, stream.refresh_mode)
         with self._catalog.writing() as connection:
-            records.add_history(connection, stream.uuid, report)
+            keep = self._engine.settings.history_rows
+            records.add_history(connection, stream.uuid, report, keep)
         return report
 
     def repair(self, name: str) -> RefreshReport:
@@ -339,6 +343,18 @@ def _unchanged(connection: Connection, seen: StreamTable, changed: StreamTable) 
         status=changed.status if changed.status != seen.status else known[0].status,
         generation=changed.generation,
     )
+
+
+def _held_up(upstream: Sequence[RefreshReport]) -> str | None:
+    """Why a stream table cannot be refreshed after these; a failure tells more than a suspension."""
+    held = [report for report in upstream if report.effective_mode in ("ERROR", "SKIPPED")]
+    by_hand = [report for report in held if report.reason.startswith(_SUSPENSIONS)]
+    failed = [report for report in held if report not in by_hand]
+    if failed:
+        return f"{UPSTREAM_FAILED}: {failed[0].name} was not refreshed"
+    if by_hand:
+        return f"{UPSTREAM_SUSPENDED}: {by_hand[0].name} is suspended, or reads one that is"
+    return None
 
 
 def _out_of_service(stream: StreamTable) -> InvariantError:
