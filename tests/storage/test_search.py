@@ -14,8 +14,10 @@ import pytest
 
 from spark_trickle.errors import CatalogError
 from spark_trickle.settings import Settings
-from spark_trickle.storage import parquet
+from spark_trickle.storage import parquet, reader
 from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.pruning import by_column
+from spark_trickle.storage.reader import meets, read_scan, search
 from spark_trickle.storage.records import NewColumn
 from spark_trickle.storage.search import Search
 from support import lakes
@@ -128,6 +130,41 @@ def test_nothing_wanted_is_left_out(lake: Catalog, seed: int) -> None:
 
 def _among(value: Any, values: Sequence[Any]) -> bool:
     return any(v == value or (v != v and value != value) for v in values)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_that_meet_a_choice(lake: Catalog, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader's own search gives exactly the rows of a filter over everything."""
+    draw = random.Random(seed)
+    monkeypatch.setattr(reader, "_BATCH", draw.choice([1, 2 * GROUP, 1_000]))
+    plan = lake.scan("t")
+    everything = read_scan(plan)
+    exact = ["id", "name", "day", "price", "at"]
+    choices = []
+    for _ in range(draw.randint(1, 2)):
+        numbers = draw.sample(range(2 * ROWS), draw.randint(1, 3))
+        choices.append(
+            {
+                name: pa.array([value(COLUMNS[name], n) for n in numbers], everything[name].type)
+                for name in draw.sample(exact, draw.randint(1, 2))
+            }
+        )
+    expected = everything.filter(meets(everything, choices)).select(["id", "tags"])
+    assert search(plan, ["id", "tags"], choices).sort_by("id").equals(expected.sort_by("id"))
+
+
+def test_the_search_for_near_keys_reads_their_row_groups_only(lake: Catalog) -> None:
+    plan = lake.scan("t")
+    near = {"id": pa.array([12, 13, 31], pa.int64())}
+    wanted = [by_column(plan.table, {"id": near["id"].to_pylist()})]
+    tested = plan.table.columns[:1]
+    read = [
+        keys.num_rows
+        for file in plan.files
+        for keys, _ in reader._batches(plan.table, file, tested, wanted)
+    ]
+    assert read == [GROUP - 1, GROUP]
+    assert search(plan, ["name"], [near]).column("name").to_pylist() == ["n012", "n013", "n031"]
 
 
 def test_columns_added_and_renamed_since_the_file_was_written(lake: Catalog) -> None:

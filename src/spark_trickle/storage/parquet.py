@@ -19,6 +19,7 @@ from spark_trickle.storage.records import (
     FILE_VERSION,
     FILE_VERSION_FIELD,
     Column,
+    DataFile,
     Table,
 )
 from spark_trickle.storage.types import arrow_field, arrow_schema, leaves
@@ -119,6 +120,19 @@ def facts(path: str, columns: Sequence[Column], table: object) -> FileFacts:
         FILE_ROW_ID_FIELD in by_id,
         FILE_VERSION_FIELD in by_id,
     )
+
+
+def names_by_id(schema: pa.Schema, file: DataFile, table: Table) -> dict[int, str]:
+    """The names that columns have in a file, by column id."""
+    if file.by_name:
+        lowered = {n.lower(): n for n in schema.names}
+        return {c.id: lowered[c.name.lower()] for c in table.columns if c.name.lower() in lowered}
+    result = {}
+    for item in schema:
+        number = (item.metadata or {}).get(_FIELD)
+        if number is not None:
+            result[int(number)] = item.name
+    return result
 
 
 def _field_id(item: pa.Field) -> int | None:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_trickle.storage import disk, positions
+from spark_trickle.storage import disk, parquet, positions
 from spark_trickle.storage.planning import conform, plain_schema
+from spark_trickle.storage.pruning import Wanted, by_column
 from spark_trickle.storage.records import (
     FILE_ROW_ID_FIELD,
     FILE_VERSION,
@@ -26,8 +27,7 @@ from spark_trickle.storage.records import (
     ScanPlan,
     Table,
 )
-
-_FIELD = b"PARQUET:field_id"
+from spark_trickle.storage.row_groups import RowGroup, possible
 
 
 def read_scan(
@@ -62,8 +62,9 @@ def search(plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice]) ->
     tested = _chosen(plan.table, [*{name: None for choice in choices for name in choice}])
     inlined = _select(plan.inlined, plan.table, plan.table.columns)
     parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
+    wanted = [by_column(plan.table, {n: v.to_pylist() for n, v in c.items()}) for c in choices]
     for file in plan.files:
-        for keys, read in _batches(plan.table, file, tested):
+        for keys, read in _batches(plan.table, file, tested, wanted):
             met = meets(keys, choices)
             if pc.any(met).as_py():
                 parts.append(read(chosen).drop_columns([ROW_ID]).filter(met))
@@ -115,31 +116,38 @@ _BATCH = 1_000_000
 
 
 def _batches(
-    table: Table, file: DataFile, columns: Sequence[Column]
+    table: Table, file: DataFile, columns: Sequence[Column], wanted: Sequence[Wanted]
 ) -> Iterator[tuple[pa.Table, Callable[[Sequence[Column]], pa.Table]]]:
-    """Of some row groups at a time some columns, and a way to read others of the same rows."""
+    """Of some row groups at a time some columns, and a way to read others of the same rows.
+
+    Row groups in which no row can meet any of the conditions are left out.
+    """
     system, inner = disk.file_system(file.path)
     with disk.reading(file.path, table), pq.ParquetFile(inner, filesystem=system) as source:
-        names = _names_by_id(source.schema_arrow, file, table)
-        sizes = [source.metadata.row_group(g).num_rows for g in range(source.num_row_groups)]
-        first = start = 0
-        while first < len(sizes):
-            end, length = first + 1, sizes[first]
-            while end < len(sizes) and length + sizes[end] <= _BATCH:
-                length += sizes[end]
-                end += 1
+        names = parquet.names_by_id(source.schema_arrow, file, table)
+        for groups in _runs(possible(source.metadata, table, file, wanted)):
 
-            def read(
-                chosen: Sequence[Column],
-                at: tuple[range, int, int] = (range(first, end), start, length),
-            ) -> pa.Table:
+            def read(chosen: Sequence[Column], groups: Sequence[RowGroup] = groups) -> pa.Table:
                 reader = _Groups(file, tuple(chosen), names, versions=False)
-                wanted = [names[i] for i in reader.fields if i in names]
-                rows = source.read_row_groups(list(at[0]), wanted)
-                return reader.rows(rows, at[1], at[2], None)
+                fields = [names[i] for i in reader.fields if i in names]
+                rows = source.read_row_groups([group.number for group in groups], fields)
+                length = sum(group.rows for group in groups)
+                return reader.rows(rows, groups[0].start, length, None)
 
             yield read(columns), read
-            first, start = end, start + length
+
+
+def _runs(groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
+    """Neighbours together, up to a batch."""
+    run: list[RowGroup] = []
+    for group in groups:
+        follows = bool(run) and group.number == run[-1].number + 1
+        if run and (not follows or sum(g.rows for g in run) + group.rows > _BATCH):
+            yield run
+            run = []
+        run.append(group)
+    if run:
+        yield run
 
 
 def read_file(
@@ -156,7 +164,7 @@ def read_file(
     chosen = table.columns if columns is None else columns
     system, inner = disk.file_system(file.path)
     with disk.reading(file.path, table), pq.ParquetFile(inner, filesystem=system) as source:
-        names = _names_by_id(source.schema_arrow, file, table)
+        names = parquet.names_by_id(source.schema_arrow, file, table)
         reader = _Groups(file, tuple(chosen), names, versions)
         wanted = [names[i] for i in reader.fields if i in names]
         start = 0
@@ -222,18 +230,6 @@ def _in_versions(versions: pa.ChunkedArray, file: DataFile) -> Any:
         result = pc.and_(result, pc.greater(versions, file.inserted_after))
     if file.inserted_through is not None:
         result = pc.and_(result, pc.less_equal(versions, file.inserted_through))
-    return result
-
-
-def _names_by_id(schema: pa.Schema, file: DataFile, table: Table) -> dict[int, str]:
-    if file.by_name:
-        lowered = {n.lower(): n for n in schema.names}
-        return {c.id: lowered[c.name.lower()] for c in table.columns if c.name.lower() in lowered}
-    result = {}
-    for item in schema:
-        number = (item.metadata or {}).get(_FIELD)
-        if number is not None:
-            result[int(number)] = item.name
     return result
 
 

@@ -16,22 +16,9 @@ import pyarrow.parquet as pq
 
 from spark_trickle.storage import disk, parquet
 from spark_trickle.storage.planning import conform
-from spark_trickle.storage.pruning import Wanted, by_column, keeps, may_meet
-from spark_trickle.storage.reader import _names_by_id
-from spark_trickle.storage.records import Bounds, Column, Condition, DataFile, ScanPlan, Table
-from spark_trickle.storage.values import bound
-
-
-@dataclass(frozen=True)
-class _Group:
-    """A row group that may hold a wanted row."""
-
-    number: int
-    start: int
-    """Position of its first row in the file."""
-    rows: int
-    sizes: Mapping[int, int]
-    """Bytes by column id."""
+from spark_trickle.storage.pruning import Wanted, by_column, keeps
+from spark_trickle.storage.records import Column, Condition, DataFile, ScanPlan, Table
+from spark_trickle.storage.row_groups import RowGroup, possible
 
 
 @dataclass(frozen=True)
@@ -41,7 +28,7 @@ class _Searched:
     file: DataFile
     footer: Any
     names: Mapping[int, str]
-    groups: tuple[_Group, ...]
+    groups: tuple[RowGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -78,7 +65,7 @@ class Search:
             yield from _read(self.plan.table, found, columns)
 
 
-def _bytes(group: _Group, columns: Sequence[Column]) -> int:
+def _bytes(group: RowGroup, columns: Sequence[Column]) -> int:
     return sum(group.sizes.get(column.id, 0) for column in columns)
 
 
@@ -86,36 +73,8 @@ def _searched(table: Table, file: DataFile, wanted: Wanted) -> _Searched:
     system, inner = disk.file_system(file.path)
     with disk.reading(file.path, table):
         footer = pq.read_metadata(inner, filesystem=system)
-        schema = footer.schema.to_arrow_schema()
-    names = _names_by_id(schema, file, table)
-    ends = [*parquet.leaf_indexes(schema), footer.num_columns]
-    places = {id: schema.get_field_index(name) for id, name in names.items()}
-    flat = {id: range(ends[place], ends[place + 1]) for id, place in places.items()}
-    groups = []
-    start = 0
-    for number in range(footer.num_row_groups):
-        group = footer.row_group(number)
-        if may_meet(_bounds(table, group, flat, wanted), wanted):
-            sizes = {
-                id: sum(group.column(index).total_compressed_size for index in indexes)
-                for id, indexes in flat.items()
-            }
-            groups.append(_Group(number, start, group.num_rows, sizes))
-        start += group.num_rows
-    return _Searched(file, footer, names, tuple(groups))
-
-
-def _bounds(
-    table: Table, group: Any, flat: Mapping[int, range], wanted: Wanted
-) -> dict[int, Bounds]:
-    found = {}
-    for column in table.columns:
-        if column.id in wanted and column.id in flat and not column.children:
-            chunk = group.column(flat[column.id][0])
-            stats = parquet.column_stats([chunk], column, True)
-            low, high = bound(column, stats.low), bound(column, stats.high)
-            found[column.id] = Bounds(low, high, stats.nulls, stats.values, stats.nan)
-    return found
+    names = parquet.names_by_id(footer.schema.to_arrow_schema(), file, table)
+    return _Searched(file, footer, names, possible(footer, table, file, [wanted]))
 
 
 def _read(table: Table, found: _Searched, columns: Sequence[Column]) -> Iterator[Piece]:
