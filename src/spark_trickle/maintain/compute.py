@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 FEW = 20_000
 """Deltas of parts of up to this many rows are applied in this process."""
 
+TINY = 50_000
+"""Up to this many rows Spark is not worth compiling for."""
+
 Names = Callable[[str, Version], exp.Table]
 View = Callable[[str, Version], str]
 
@@ -120,7 +123,8 @@ class Computation:
             return self._view(source, version, self._choices(delta.needs, source, version))
 
         query = delta.query(self._names(view), nearby=near is not None)
-        return self.run.fetch(render(query), FEW)
+        tiny = near is not None and sum(rows.after.num_rows for rows in near.values()) <= TINY
+        return self.run.fetch(render(query), FEW, tiny=tiny)
 
     def _nearby(self, delta: PartDelta) -> dict[str, Nearby] | None:
         """The rows near the changes, if these are known here and few."""

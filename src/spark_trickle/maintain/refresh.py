@@ -226,7 +226,7 @@ class Refresher:
             if choice.mode == "FULL":
                 work.full()
             elif work.small:
-                with self.engine.holder.quick():
+                with self.engine.holder.pace("quick"):
                     work.differential()
             else:
                 work.differential()

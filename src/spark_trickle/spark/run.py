@@ -7,6 +7,7 @@ here decides what to compute.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from uuid import uuid4
 
 import pyarrow as pa
@@ -112,9 +113,10 @@ class Run:
         with spark_errors():
             return [(f.name, type_text(f.dataType)) for f in frame.schema]
 
-    def fetch(self, sql: str, most: int) -> Rows:
+    def fetch(self, sql: str, most: int, *, tiny: bool = False) -> Rows:
         """The rows of a query: as Arrow if they are at most ``most``, else in files."""
-        with spark_errors():
+        pace = self._engine.holder.pace("tiny") if tiny else nullcontext()
+        with spark_errors(), pace:
             frame = self._spark.sql(sql)
             self.spark_queries += 1
             found = frame.limit(most + 1).toArrow()

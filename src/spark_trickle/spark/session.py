@@ -27,13 +27,20 @@ _NEEDED = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
-_QUICK = {
+_PACES = {
     # Re-planning between stages and many partitions cost more than a small delta itself.
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+    "quick": {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+    },
+    # So does compiling a class for each stage, if all rows are in memory and few.
+    "tiny": {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    },
 }
-_PACE = Lock()
-_INSIDE = "spark.trickle.quick"
+_CHANGING = Lock()
+_INSIDE = "spark.trickle.inside."
 _USUAL = "spark.trickle.usual."
 _LOG = Path(__file__).with_name("log4j2.properties")
 
@@ -48,27 +55,28 @@ class SessionHolder:
         self._owned = False
 
     @contextmanager
-    def quick(self) -> Iterator[None]:
+    def pace(self, name: str) -> Iterator[None]:
         """Settings for small queries while inside; shared by all threads and lakes that are.
 
         The session itself remembers its usual settings: several lakes may share it.
         """
         conf = self.spark.conf
-        with _PACE:
-            inside = int(str(conf.get(_INSIDE, "0")))
+        counter = _INSIDE + name
+        with _CHANGING:
+            inside = int(str(conf.get(counter, "0")))
             if inside == 0:
-                for key, value in _QUICK.items():
+                for key, value in _PACES[name].items():
                     conf.set(_USUAL + key, str(conf.get(key)))
                     conf.set(key, value)
-            conf.set(_INSIDE, str(inside + 1))
+            conf.set(counter, str(inside + 1))
         try:
             yield
         finally:
-            with _PACE:
-                inside = int(str(conf.get(_INSIDE))) - 1
-                conf.set(_INSIDE, str(inside))
+            with _CHANGING:
+                inside = int(str(conf.get(counter))) - 1
+                conf.set(counter, str(inside))
                 if inside == 0:
-                    for key in _QUICK:
+                    for key in _PACES[name]:
                         conf.set(key, str(conf.get(_USUAL + key)))
 
     @property
