@@ -239,7 +239,10 @@ def test_lakes_that_share_a_session_leave_it_as_it_was(
     inside, usual = "spark.trickle.quick", spark.conf.get(key)
     before = spark.conf.get(inside, "0")
     with spark_trickle.connect(tmp_path / "second", spark=spark) as second:
-        first_one, second_one = small._engine.holder.pace("quick"), second._engine.holder.pace("quick")
+        first_one, second_one = (
+            small._engine.holder.pace("quick"),
+            second._engine.holder.pace("quick"),
+        )
         first_one.__enter__()
         second_one.__enter__()
         first_one.__exit__(None, None, None)

@@ -31,7 +31,7 @@ class TableFinder:
         return self.chance.randrange(3)
 
     def expected(self, source: str, choice: Choice) -> float:
-        return 0 if choice or self.chance.random() < 0.3 else 150_000
+        return 0 if choice or self.chance.random() < 0.3 else 9_000
 
     def find(self, source: str, choices: Sequence[Choice]) -> pa.Table:
         rows = self.tables[source]

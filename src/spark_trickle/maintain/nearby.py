@@ -23,6 +23,8 @@ from spark_trickle.storage.types import arrow_type
 
 NEAR = 200_000
 """More rows than this, of one source, are not near."""
+WHOLE = 10_000
+"""A source that nothing ties to a delta is near as a whole if it has no more rows than this."""
 _COUNT = "__trickle_count"
 
 
@@ -51,6 +53,10 @@ def nearby(
     sources: Iterable[str], needs: Sequence[Need], deltas: Mapping[str, pa.Table], finder: Finder
 ) -> dict[str, Nearby] | None:
     """The rows of the sources near ``deltas``, which are net and have weights."""
+    for need in needs:
+        endless = need.version is not Version.DELTA and not need.keys
+        if endless and finder.expected(need.source, {}) > WHOLE:
+            return None
     search = _Search(needs, deltas, finder)
     while search.waiting:
         if not search.step():

@@ -253,7 +253,14 @@ def _among(name: str, values: pa.Array) -> Expression:
     known = values.drop_null().to_pylist()
     if not known:
         return column.isNull()
-    test = column.isin(known) if len(known) <= _LISTED else column.between(min(known), max(known))
+    if len(known) > _LISTED:
+        test = column.between(min(known), max(known))
+    elif pa.types.is_integer(values.type):
+        # One text and not a Column object per value: each of those is a call to the Java side.
+        listed = ", ".join(f"{v}" if abs(v) < 1 << 31 else f"{v}L" for v in known)
+        test = F.expr(f"{quote(name)} IN ({listed})")
+    else:
+        test = column.isin(known)
     return test | column.isNull() if values.null_count else test
 
 

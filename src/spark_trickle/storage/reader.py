@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,10 +64,10 @@ def search(plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice]) ->
     parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
     wanted = [by_column(plan.table, {n: v.to_pylist() for n, v in c.items()}) for c in choices]
     for file in plan.files:
-        for keys, read in _batches(plan.table, file, tested, wanted):
-            met = meets(keys, choices)
-            if pc.any(met).as_py():
-                parts.append(read(chosen).drop_columns([ROW_ID]).filter(met))
+        for batch in _batches(plan.table, file, wanted):
+            places = batch.meeting(tested, choices)
+            if len(places):
+                parts.append(batch.rows(chosen, pa.array(places)).drop_columns([ROW_ID]))
     return pa.concat_tables(parts)
 
 
@@ -115,26 +115,46 @@ _BATCH = 1_000_000
 """About so many rows are tested at once: fewer calls for many small row groups."""
 
 
-def _batches(
-    table: Table, file: DataFile, columns: Sequence[Column], wanted: Sequence[Wanted]
-) -> Iterator[tuple[pa.Table, Callable[[Sequence[Column]], pa.Table]]]:
-    """Of some row groups at a time some columns, and a way to read others of the same rows.
+@dataclass(frozen=True)
+class _Batch:
+    """Some row groups of an open file."""
 
-    Row groups in which no row can meet any of the conditions are left out.
-    """
+    source: pq.ParquetFile
+    table: Table
+    file: DataFile
+    names: dict[int, str]
+    groups: list[RowGroup]
+
+    def meeting(self, tested: Sequence[Column], choices: Sequence[Choice]) -> np.ndarray:
+        """The places of live rows that meet one of the choices."""
+        reader, rows = self._read(tested)
+        plain = reader.plain(rows)
+        met = meets(conform(plain, tested, self._length), choices)
+        alive = reader.alive(plain, self.groups[0].start, self._length)
+        return np.flatnonzero((met if alive is None else pc.and_(met, alive)).to_numpy(False))
+
+    def rows(self, chosen: Sequence[Column], places: pa.Array) -> pa.Table:
+        """Of the rows at these places some columns."""
+        reader, rows = self._read(chosen)
+        return reader.rows(rows, self.groups[0].start, self._length, places)
+
+    @property
+    def _length(self) -> int:
+        return sum(group.rows for group in self.groups)
+
+    def _read(self, columns: Sequence[Column]) -> tuple[_Groups, pa.Table]:
+        reader = _Groups(self.file, tuple(columns), self.names, versions=False)
+        fields = [self.names[i] for i in reader.fields if i in self.names]
+        return reader, self.source.read_row_groups([g.number for g in self.groups], fields)
+
+
+def _batches(table: Table, file: DataFile, wanted: Sequence[Wanted]) -> Iterator[_Batch]:
+    """The row groups of a file in which a row can meet one of the conditions, some at a time."""
     system, inner = disk.file_system(file.path)
     with disk.reading(file.path, table), pq.ParquetFile(inner, filesystem=system) as source:
         names = parquet.names_by_id(source.schema_arrow, file, table)
         for groups in _runs(possible(source.metadata, table, file, wanted)):
-
-            def read(chosen: Sequence[Column], groups: Sequence[RowGroup] = groups) -> pa.Table:
-                reader = _Groups(file, tuple(chosen), names, versions=False)
-                fields = [names[i] for i in reader.fields if i in names]
-                rows = source.read_row_groups([group.number for group in groups], fields)
-                length = sum(group.rows for group in groups)
-                return reader.rows(rows, groups[0].start, length, None)
-
-            yield read(columns), read
+            yield _Batch(source, table, file, names, groups)
 
 
 def _runs(groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
@@ -167,14 +187,24 @@ def read_file(
         names = parquet.names_by_id(source.schema_arrow, file, table)
         reader = _Groups(file, tuple(chosen), names, versions)
         wanted = [names[i] for i in reader.fields if i in names]
-        start = 0
-        for group in range(source.num_row_groups):
-            length = source.metadata.row_group(group).num_rows
+        for first, last, start, length in _stretches(source.metadata):
             span = _span(only, start, length)
             if span is None or len(span):
-                rows = source.read_row_group(group, wanted)
+                rows = source.read_row_groups(list(range(first, last)), wanted)
                 yield reader.rows(rows, start, length, span)
-            start += length
+
+
+def _stretches(footer: Any) -> Iterator[tuple[int, int, int, int]]:
+    """Small row groups together: the first, the end, the place of the first row, the rows."""
+    first = start = length = 0
+    for number in range(footer.num_row_groups):
+        rows = footer.row_group(number).num_rows
+        if length and length + rows > _BATCH // 4:
+            yield first, number, start, length
+            first, start, length = number, start + length, 0
+        length += rows
+    if length:
+        yield first, footer.num_row_groups, start, length
 
 
 def _span(only: pa.Array | None, start: int, length: int) -> pa.Array | None:
@@ -198,25 +228,39 @@ class _Groups:
         return [*(c.id for c in self.columns), FILE_ROW_ID_FIELD, FILE_VERSION_FIELD]
 
     def rows(self, rows: pa.Table, start: int, length: int, span: pa.Array | None) -> pa.Table:
-        by_name = {name: str(number) for number, name in self.names.items()}
-        plain = rows.rename_columns([by_name[n] for n in rows.column_names])
+        """The live rows; with ``span`` those at these places, alive or not."""
+        plain = self.plain(rows)
+        places = span
+        if span is None:
+            alive = self.alive(plain, start, length)
+            places = None if alive is None else pa.array(np.flatnonzero(alive.to_numpy(False)))
+        if places is not None:
+            plain, length = plain.take(places), len(places)
         result = conform(plain, self.columns, length)
-        result = result.append_column(ROW_ID, self._row_ids(plain, start, length))
+        result = result.append_column(ROW_ID, self._row_ids(plain, start, length, places))
         if self.versions:
             result = result.append_column(FILE_VERSION, self._versions(plain, length))
-        if span is not None:
-            return result.take(span)
-        keep = positions.mask(length, self.file.deleted, start)
-        if self.file.filtered:
-            within = _in_versions(plain.column(str(FILE_VERSION_FIELD)), self.file)
-            keep = within if keep is None else pc.and_(keep, within)
-        return result if keep is None else result.filter(keep)
+        return result
 
-    def _row_ids(self, plain: pa.Table, start: int, length: int) -> Any:
+    def plain(self, rows: pa.Table) -> pa.Table:
+        """The rows with columns named by their ids."""
+        by_name = {name: str(number) for number, name in self.names.items()}
+        return rows.rename_columns([by_name[n] for n in rows.column_names])
+
+    def alive(self, plain: pa.Table, start: int, length: int) -> pa.Array | None:
+        """Which rows the plan means; None: all."""
+        keep = positions.mask(length, self.file.deleted, start)
+        if not self.file.filtered:
+            return keep
+        within = _in_versions(plain.column(str(FILE_VERSION_FIELD)), self.file)
+        within = within.combine_chunks() if isinstance(within, pa.ChunkedArray) else within
+        return within if keep is None else pc.and_(keep, within)
+
+    def _row_ids(self, plain: pa.Table, start: int, length: int, places: pa.Array | None) -> Any:
         if FILE_ROW_ID_FIELD in self.names:
             return plain.column(str(FILE_ROW_ID_FIELD)).cast(pa.int64())
-        first = (self.file.row_id_start or 0) + start
-        return pa.array(np.arange(first, first + length, dtype=np.int64))
+        at = np.arange(length, dtype=np.int64) if places is None else places.to_numpy()
+        return pa.array(at + (self.file.row_id_start or 0) + start)
 
     def _versions(self, plain: pa.Table, length: int) -> Any:
         if FILE_VERSION_FIELD in self.names:
