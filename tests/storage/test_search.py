@@ -150,7 +150,7 @@ def test_rows_that_meet_a_choice(lake: Catalog, seed: int, monkeypatch: pytest.M
             }
         )
     expected = everything.filter(meets(everything, choices)).select(["id", "tags"])
-    assert search(plan, ["id", "tags"], choices).sort_by("id").equals(expected.sort_by("id"))
+    assert search(plan, ["id", "tags"], choices).rows.sort_by("id").equals(expected.sort_by("id"))
 
 
 def test_the_search_for_near_keys_reads_their_row_groups_only(lake: Catalog) -> None:
@@ -163,7 +163,10 @@ def test_the_search_for_near_keys_reads_their_row_groups_only(lake: Catalog) -> 
         for batch in reader._batches(plan.table, file, wanted)
     ]
     assert read == [GROUP, GROUP]
-    assert search(plan, ["name"], [near]).column("name").to_pylist() == ["n012", "n013", "n031"]
+    found = search(plan, ["name"], [near])
+    assert found.rows.column("name").to_pylist() == ["n012", "n013", "n031"]
+    assert found.rows_read == 2 * GROUP
+    assert 0 < found.bytes_read < plan.bytes
 
 
 def test_columns_added_and_renamed_since_the_file_was_written(lake: Catalog) -> None:

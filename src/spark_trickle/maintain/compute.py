@@ -212,7 +212,8 @@ class Computation:
             if source.changed_rows <= NEAR:
                 columns = self._columns_read(name)
                 rows = net(read_changes(plan, columns), columns)
-                self.run.note_read(source.changed_rows, plan.bytes)
+                share = len(columns) / len(plan.table.columns)
+                self.run.note_read(source.changed_rows, round(plan.bytes * share))
                 if rows.num_rows == 0:
                     continue
                 self._deltas[name] = rows

@@ -46,15 +46,18 @@ class Finder:
         plan, columns = self.plans[source], self.columns[source]
         if not choices:
             return read_scan(replace(plan, files=(), inlined=plan.inlined.slice(0, 0)), columns)
-        if plan.rows * len(columns) <= HELD:
+        everything = any(not choice for choice in choices)
+        if everything or plan.rows * len(columns) <= HELD:
             rows = self._hold(source, plan)
-            return rows if choices == [{}] else rows.filter(meets(rows, choices))
+            return rows if everything else rows.filter(meets(rows, choices))
         plan = pruned(plan, choices)
         bytes = self._bytes(source, plan)
-        self.run.note_read(plan.rows, bytes)
-        if bytes <= HERE:
-            return search(plan, columns, choices)
-        return self.run.search(plan, columns, choices)
+        if bytes > HERE:
+            self.run.note_read(plan.rows, bytes)
+            return self.run.search(plan, columns, choices)
+        found = search(plan, columns, choices)
+        self.run.note_read(found.rows_read, found.bytes_read)
+        return found.rows
 
     def _hold(self, source: str, plan: ScanPlan) -> pa.Table:
         if source not in self._held:

@@ -56,19 +56,33 @@ Choice = Mapping[str, pa.Array]
 """By column: the values that a row may have there."""
 
 
-def search(plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice]) -> pa.Table:
+@dataclass
+class Found:
+    """Rows that were looked for, and what it took."""
+
+    rows: pa.Table
+    rows_read: int = 0
+    bytes_read: int = 0
+
+
+def search(plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice]) -> Found:
     """The rows that meet one of the choices; where there is none, only the keys are read."""
     chosen = _chosen(plan.table, columns)
     tested = _chosen(plan.table, [*{name: None for choice in choices for name in choice}])
     inlined = _select(plan.inlined, plan.table, plan.table.columns)
     parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
     wanted = [by_column(plan.table, {n: v.to_pylist() for n, v in c.items()}) for c in choices]
+    found = Found(parts[0])
     for file in plan.files:
         for batch in _batches(plan.table, file, wanted):
             places = batch.meeting(tested, choices)
+            found.rows_read += batch.length
+            found.bytes_read += batch.bytes(tested)
             if len(places):
                 parts.append(batch.rows(chosen, pa.array(places)).drop_columns([ROW_ID]))
-    return pa.concat_tables(parts)
+                found.bytes_read += batch.bytes(chosen)
+    found.rows = pa.concat_tables(parts)
+    return found
 
 
 def meets(rows: pa.Table, choices: Sequence[Choice]) -> pa.Array:
@@ -129,18 +143,22 @@ class _Batch:
         """The places of live rows that meet one of the choices."""
         reader, rows = self._read(tested)
         plain = reader.plain(rows)
-        met = meets(conform(plain, tested, self._length), choices)
-        alive = reader.alive(plain, self.groups[0].start, self._length)
+        met = meets(conform(plain, tested, self.length), choices)
+        alive = reader.alive(plain, self.groups[0].start, self.length)
         return np.flatnonzero((met if alive is None else pc.and_(met, alive)).to_numpy(False))
 
     def rows(self, chosen: Sequence[Column], places: pa.Array) -> pa.Table:
         """Of the rows at these places some columns."""
         reader, rows = self._read(chosen)
-        return reader.rows(rows, self.groups[0].start, self._length, places)
+        return reader.rows(rows, self.groups[0].start, self.length, places)
 
     @property
-    def _length(self) -> int:
+    def length(self) -> int:
         return sum(group.rows for group in self.groups)
+
+    def bytes(self, columns: Sequence[Column]) -> int:
+        """What reading these columns takes."""
+        return sum(group.sizes.get(c.id, 0) for group in self.groups for c in columns)
 
     def _read(self, columns: Sequence[Column]) -> tuple[_Groups, pa.Table]:
         reader = _Groups(self.file, tuple(columns), self.names, versions=False)
