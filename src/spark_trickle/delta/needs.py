@@ -35,7 +35,7 @@ from spark_trickle.ir.nodes import (
     Values,
     Window,
 )
-from spark_trickle.ir.scalars import column_id
+from spark_trickle.ir.scalars import column_id, column_ids, conjuncts, substitute
 from spark_trickle.ir.types import Schema, Version
 from spark_trickle.ir.walk import children
 
@@ -57,12 +57,14 @@ class Need:
     columns: frozenset[str]
     keys: Mapping[str, frozenset[Origins]]
     """Rows matter only if each column's value occurs in each of its origins; none: all rows do."""
+    tests: tuple[exp.Expression, ...] = ()
+    """Rows matter only if they pass; columns are written by their names."""
 
 
 def needs(plan: Node) -> tuple[Need, ...]:
     """The needs of the scans of a delta plan; their numbers are their positions."""
     found: list[Need] = []
-    _push(_place(plan, found), {}, found)
+    _push(_place(plan, found), {}, (), found)
     return tuple(found)
 
 
@@ -149,14 +151,37 @@ def _common(node: UnionAll, below: list[dict[int, Origins]]) -> dict[int, Origin
     return found
 
 
-def _push(place: _Place, bounds: Bounds, found: list[Need]) -> None:
-    """Carry bounds down to the scans; only what an operator lets through goes on."""
-    for child, own in zip(place.inputs, _bounds_below(place, bounds), strict=True):
-        _push(child, own, found)
+Tests = tuple[exp.Expression, ...]
+
+
+def _push(place: _Place, bounds: Bounds, tests: Tests, found: list[Need]) -> None:
+    """Carry bounds and tests down to the scans; only what an operator lets through goes on."""
+    below = _bounds_below(place, bounds)
+    for child, own, passed in zip(place.inputs, below, _tests_below(place, tests), strict=True):
+        _push(child, own, passed, found)
     node = place.node
-    if isinstance(node, Scan) and node.version is not Version.DELTA:
+    if isinstance(node, Scan):
+        names: dict[int, exp.Expression] = {c.id: exp.column(c.name) for c in node.columns}
+        told = tuple(substitute(test, names) for test in tests)
         keys = {c.name: bounds[c.id] for c in node.columns if c.id in bounds}
-        found[place.number] = replace(found[place.number], keys=keys)
+        if node.version is Version.DELTA:
+            keys = {}
+        found[place.number] = replace(found[place.number], keys=keys, tests=told)
+
+
+def _tests_below(place: _Place, tests: Tests) -> list[Tests]:
+    node = place.node
+    if isinstance(node, Filter):
+        tests = (*tests, *conjuncts(node.predicate))
+    full = isinstance(node, OuterJoin) and node.kind is OuterKind.FULL
+    if not isinstance(node, Filter | Negate | Distinct | Join | SemiJoin | AntiJoin | OuterJoin):
+        return [() for _ in place.inputs]
+    passed = []
+    for position, child in enumerate(place.inputs):
+        own = {column.id for column in child.node.columns}
+        kept = full or (position > 0 and not isinstance(node, Join))
+        passed.append(() if kept else tuple(t for t in tests if column_ids(t) <= own))
+    return passed
 
 
 def _bounds_below(  # noqa: C901  one case per operator

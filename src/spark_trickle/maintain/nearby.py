@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.delta.needs import Need, Origins
 from spark_trickle.ir.types import Version
+from spark_trickle.maintain.sieve import may_pass
 from spark_trickle.storage.reader import Choice, meets
 from spark_trickle.storage.records import WEIGHT, Table
 from spark_trickle.storage.types import arrow_type
@@ -80,7 +81,7 @@ class _Search:
         self.waiting: set[int] = set()
         for number, need in enumerate(needs):
             if need.version is Version.DELTA:
-                self.rows[number] = deltas[need.source]
+                self.rows[number] = _sieved(deltas[need.source], need)
             else:
                 self.waiting.add(number)
         self._tight = 4 * sum(rows.num_rows for rows in deltas.values()) + 1000
@@ -124,16 +125,25 @@ class _Search:
         rows = self._finder.find(source, _without_repetition(possible))
         if rows.num_rows > NEAR:
             return False
-        self.found.setdefault(source, []).append(rows)
         gone = self._deltas.get(source)
+        both = rows
+        if gone is not None:
+            both = pa.concat_tables([rows, gone.select(rows.column_names).cast(rows.schema)])
+        needed = np.zeros(both.num_rows, dtype=bool)
         for number, choice in choices.items():
-            parts = [rows]
-            if gone is not None:
-                parts.append(gone.select(rows.column_names).cast(rows.schema))
-            both = pa.concat_tables(parts)
-            self.rows[number] = both.filter(meets(both, [choice]))
+            met = meets(both, [choice]).to_numpy(False)
+            passed = may_pass(both, self._needs[number].tests)
+            met = met if passed is None else met & passed
+            needed |= met
+            self.rows[number] = both.filter(pa.array(met))
             self.waiting.remove(number)
+        self.found.setdefault(source, []).append(rows.filter(pa.array(needed[: rows.num_rows])))
         return True
+
+
+def _sieved(rows: pa.Table, need: Need) -> pa.Table:
+    passed = may_pass(rows, need.tests)
+    return rows if passed is None else rows.filter(pa.array(passed))
 
 
 def inexact(type: pa.DataType) -> bool:
