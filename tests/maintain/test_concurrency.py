@@ -236,7 +236,7 @@ def test_lakes_that_share_a_session_leave_it_as_it_was(
 ) -> None:
     """Small deltas run with other settings; whoever ends last restores the usual ones."""
     key = "spark.sql.adaptive.enabled"
-    inside, usual = "spark.trickle.quick", spark.conf.get(key)
+    inside, usual = "spark.trickle.inside.quick", spark.conf.get(key)
     before = spark.conf.get(inside, "0")
     with spark_trickle.connect(tmp_path / "second", spark=spark) as second:
         first_one, second_one = (

@@ -49,7 +49,7 @@ def test_spark_agrees(dataset: int, spark: SparkSession) -> None:
                 _view(spark, laboratory, part.name, part.columns, version)
             if part.name in deltas:
                 _view(spark, laboratory, part.name, part.columns, Version.DELTA)
-                sql = render(deltas[part.name].query(view_name, broadcast=number % 2 == 0))
+                sql = render(deltas[part.name].query(view_name, nearby=number % 2 == 0))
                 assert _run(spark, sql) == _stored(laboratory, part.name), f"{found.sql}\n{sql}"
         full = render(query.full_query(query.result, view_name))
         assert _run(spark, full) == laboratory.oracle(found.sql, Version.AFTER), found.sql

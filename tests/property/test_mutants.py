@@ -186,8 +186,10 @@ def state_read_at_after(patch: Patch) -> None:
     """The delta is added to a state that already holds it."""
     original = additive.touched_groups
 
-    def groups(stored: additive.Stored, sums: Node, ids: Ids) -> additive.Groups:
-        found = original(stored, sums, ids)
+    def groups(
+        stored: additive.Stored, sums: Node, moved: list[exp.Expression], ids: Ids
+    ) -> additive.Groups:
+        found = original(stored, sums, moved, ids)
         plan = found.plan
         late = replace(found.before, version=Version.AFTER)
         if isinstance(plan, OuterJoin):

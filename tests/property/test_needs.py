@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from sqlglot import exp
 
 from spark_trickle.compile import PartDelta, compile_query
+from spark_trickle.delta import needs
 from spark_trickle.delta.needs import by_deltas
+from spark_trickle.ir.nodes import AntiJoin, OuterJoin
 from spark_trickle.ir.types import WEIGHT, Version
+from spark_trickle.maintain import nearby as near
 from support.delta_law import Laboratory, table_names
 from support.examples import SOURCES, example
 from support.nearby import wrong_nearby
@@ -33,6 +37,59 @@ def test_only_rows_near_the_changes_matter(start: int) -> None:
         assert wrong is None, f"example {number}: {found.sql}\n{wrong}"
     laboratory.close()
     assert laboratory.left_out > 100, "something must have been taken away"
+
+
+def right_side_gives_bounds_to_the_left(patch: pytest.MonkeyPatch) -> None:
+    """Left rows without a partner are taken for rows that do not matter."""
+    original = needs._joined
+
+    def joined(place, conditions, bounds, givers):  # type: ignore[no-untyped-def]
+        return original(place, conditions, bounds, range(len(place.inputs)))
+
+    def below(place, bounds):  # type: ignore[no-untyped-def]
+        if isinstance(place.node, AntiJoin | OuterJoin):
+            return joined(place, place.node.conditions, bounds, ())
+        return pushed(place, bounds)
+
+    pushed = needs._bounds_below
+    patch.setattr(needs, "_bounds_below", below)
+
+
+def rows_that_came_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """The rows nearby are the same before and after."""
+    original = near._versions
+    patch.setattr(near, "_versions", lambda found, _: original(found, None))
+
+
+def values_of_one_need_only(patch: pytest.MonkeyPatch) -> None:
+    """Values that occur at the second origin are not looked for."""
+    original = near.distinct
+    patch.setattr(near, "distinct", lambda parts: original(list(parts)[:1]))
+
+
+MUTANTS = [
+    right_side_gives_bounds_to_the_left,
+    rows_that_came_are_forgotten,
+    values_of_one_need_only,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_broken_rule_is_caught(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    laboratory = Laboratory(SOURCES)
+    for number in range(30_000, 30_600):
+        found = example(number, depth=3)
+        query = compile_query(found.sql, SOURCES)
+        laboratory.load(found.data)
+        laboratory.check(query, found.sql, found.data)
+        if wrong_nearby(laboratory, query, found.data, number) is not None:
+            break
+    else:
+        pytest.fail(f"survived: {mutant.__doc__}")
+    laboratory.close()
 
 
 @pytest.mark.parametrize("start", range(30_000, 30_200, 100))

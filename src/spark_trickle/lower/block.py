@@ -31,8 +31,6 @@ class Block:
     """``exp.Join`` and ``exp.Lateral``, in order."""
     where: tuple[exp.Expression, ...] = ()
     derived: exp.Query | None = None
-    hint: str | None = None
-    """The alias of the FROM item that is worth a broadcast."""
 
     @property
     def bare(self) -> bool:
@@ -120,9 +118,6 @@ def select(block: Block, selected: list[exp.Expression]) -> exp.Select:
         query.set("laterals", laterals)
     if block.where:
         query.set("where", exp.Where(this=conjunction(block.where)))
-    if block.hint is not None and joins:
-        call = exp.Anonymous(this="BROADCAST", expressions=[identifier(block.hint)])
-        query.set("hint", exp.Hint(expressions=[call]))
     return query
 
 

@@ -46,11 +46,9 @@ TableNames = Callable[[str, Version], exp.Table]
 """How the caller calls a source at a version."""
 
 
-def lower(
-    plan: Node, names: TableNames, *, outputs: Sequence[str] | None = None, broadcast: bool = False
-) -> exp.Query:
+def lower(plan: Node, names: TableNames, *, outputs: Sequence[str] | None = None) -> exp.Query:
     """The rows of a plan that carries no weights; ``outputs`` are the users' column names."""
-    lowering = Lowering(plan, names, broadcast=broadcast)
+    lowering = Lowering(plan, names)
     result = lowering.lower(plan)
     if result.weight is not None:
         raise InternalError("a plan with weights was lowered as a plain query")
@@ -63,10 +61,10 @@ def lower(
 
 
 def lower_delta(
-    plan: Node, names: TableNames, *, outputs: Sequence[str] | None = None, broadcast: bool = False
+    plan: Node, names: TableNames, *, outputs: Sequence[str] | None = None
 ) -> exp.Query:
     """The rows of a delta with their ``__weight``, net: no equal rows, no zero weights."""
-    lowering = Lowering(plan, names, broadcast=broadcast)
+    lowering = Lowering(plan, names)
     result = lowering.lower(plan)
     if result.weight is None:
         result = replace(result, weight=big(1))
@@ -78,9 +76,8 @@ def lower_delta(
 class Lowering:
     """One run of ``lower``: hands out aliases and collects the CTEs."""
 
-    def __init__(self, plan: Node, names: TableNames, *, broadcast: bool) -> None:
+    def __init__(self, plan: Node, names: TableNames) -> None:
         self._names = names
-        self._broadcast = broadcast
         self._shared = Shared(plan)
         self._aliases = 0
         self._ctes: dict[int, tuple[str, bool]] = {}
@@ -126,7 +123,7 @@ class Lowering:
                 return self._filter(node)
             case Join():
                 inputs = [self._operand(child) for child in node.inputs]
-                return self._hinted(joins.join(inputs, node.conditions, node.columns))
+                return joins.join(inputs, node.conditions, node.columns)
             case OuterJoin():
                 return self._outer_join(node)
             case SemiJoin():
@@ -214,7 +211,7 @@ class Lowering:
         else:
             left = self._joinable(node.left)
         block = joins.outer(left, right, node.conditions, node.kind.name)
-        return self._hinted(replace(block, columns=node.columns))
+        return replace(block, columns=node.columns)
 
     def _sides(self, node: SemiJoin | AntiJoin) -> tuple[Block, Block]:
         left = self._joinable(node.left)
@@ -286,8 +283,3 @@ class Lowering:
         selected += [aliased(block.expand(call), str(column)) for column, call in node.calls]
         query = blocks.select(block, selected)
         return blocks.over(query, self.alias(), node.columns, weighted=False)
-
-    def _hinted(self, block: Block) -> Block:
-        if not self._broadcast or block.weight is None or block.hint is not None:
-            return block
-        return replace(block, hint=block.source.alias)

@@ -93,8 +93,9 @@ class _Search:
             number: self._finder.expected(self._needs[number].source, choice)
             for number, choice in choices.items()
         }
-        for limit in (self._tight, NEAR):
-            ready = [number for number in self.waiting if expected[number] <= limit]
+        tied = {n for n in self.waiting if choices[n] or not self._needs[n].keys}
+        for waiting, limit in ((tied, self._tight), (tied, NEAR), (self.waiting, WHOLE)):
+            ready = [number for number in waiting if expected[number] <= limit]
             if ready:
                 sources = {self._needs[number].source for number in ready}
                 source = min(sources, key=lambda name: (self._finder.cost(name), name))
