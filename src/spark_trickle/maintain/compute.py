@@ -134,7 +134,8 @@ class Computation:
                 read.setdefault(scan.source, set()).update(c.name for c in scan.columns)
             elif not isinstance(self._deltas.get(scan.source), pa.Table):
                 return None
-        plans = {name: self._near_plan(name) for name in read}
+        # What a part stores itself is staged only when its delta is known: until then it is before.
+        plans = {name: self._scan(name, Version.AFTER) for name in read}
         columns = {
             name: tuple(c.name for c in plans[name].table.columns if c.name in wanted)
             for name, wanted in read.items()
@@ -143,9 +144,6 @@ class Computation:
             return None
         known = {n: rows for n, rows in self._deltas.items() if isinstance(rows, pa.Table)}
         return nearby(read, delta.needs, known, Finder(self.run, plans, columns))
-
-    def _near_plan(self, source: str) -> ScanPlan:
-        return self._scan(source, Version.AFTER if source in self._deltas else Version.BEFORE)
 
     def _near_view(self, near: Mapping[str, Nearby], source: str, version: Version) -> str:
         if version is Version.DELTA:
