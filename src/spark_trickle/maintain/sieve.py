@@ -26,6 +26,9 @@ _COMPARISONS: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
 }
 
 
+_PLAIN = {"this", "expression", "expressions", "low", "high"}
+
+
 def may_pass(rows: pa.Table, tests: Sequence[exp.Expression]) -> np.ndarray | None:
     """The rows that may pass all tests, whose columns are named; None: all of them."""
     passed: np.ndarray | None = None
@@ -38,6 +41,9 @@ def may_pass(rows: pa.Table, tests: Sequence[exp.Expression]) -> np.ndarray | No
 
 def _judged(rows: pa.Table, test: exp.Expression) -> np.ndarray | None:
     """NULL counts as FALSE; None: cannot tell."""
+    if any(value for name, value in test.args.items() if name not in _PLAIN):
+        # Such as NOT in NOT LIKE, SYMMETRIC, or a subquery.
+        return None
     match test:
         case exp.Paren():
             return _judged(rows, test.this)
@@ -50,7 +56,7 @@ def _judged(rows: pa.Table, test: exp.Expression) -> np.ndarray | None:
             low = exp.GTE(this=test.this.copy(), expression=test.args["low"].copy())
             high = exp.LTE(this=test.this.copy(), expression=test.args["high"].copy())
             return may_pass(rows, [low, high])
-        case exp.In() if test.expressions and not test.args.get("query"):
+        case exp.In() if test.expressions:
             equal = [exp.EQ(this=test.this.copy(), expression=e.copy()) for e in test.expressions]
             found = [_judged(rows, one) for one in equal]
             known = [one for one in found if one is not None]
