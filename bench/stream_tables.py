@@ -165,11 +165,15 @@ def _sales(lake: Lake, spark: SparkSession, rows: int) -> None:
 
 
 def _sweep(lake: Lake, shape: str, repeat: int) -> Iterator[Point]:
-    """Every change size ``repeat`` times; the first round only warms up and teaches AUTO."""
+    """Every change size ``repeat`` times; the first round only warms up and teaches AUTO.
+
+    A round leaves more dead rows than live ones, so each begins with a compaction.
+    """
     for mode in MODES:
         lake.create_stream_table(f"in_{mode}", SHAPES[shape], refresh_mode=mode)
     found: dict[int, list[dict[str, RefreshReport]]] = {part: [] for part in PARTS_OF_10_000}
     for turn in range(repeat + 1):
+        lake.compact()
         for part in PARTS_OF_10_000:
             lake.sql(
                 "UPDATE sales SET amount = pmod(amount + 7, 1000) "

@@ -18,6 +18,7 @@ from spark_trickle.delta.needs import Need, needs
 from spark_trickle.delta.parts import delta_part
 from spark_trickle.delta.segment import Part, cut
 from spark_trickle.delta.support import FullOnly, Verdict, incremental, obstacle
+from spark_trickle.delta.views import KEPT, beside_names, with_view
 from spark_trickle.errors import UnsupportedQueryError, UserError
 from spark_trickle.ir.check import check
 from spark_trickle.ir.explain import explain
@@ -197,10 +198,16 @@ class PartDelta:
         assert plan is not None
         return check(plan, stage=f"the delta of {self.part.name} nearby", shared=True)
 
-    def query(self, names: TableNames, *, nearby: bool = False) -> exp.Query:
-        """Rows under their stored names plus ``__weight``, net."""
+    def query(
+        self, names: TableNames, *, nearby: bool = False, view: Part | None = None
+    ) -> exp.Query:
+        """Rows under their stored names plus ``__weight``, net; those of ``view`` beside them."""
+        plan = self.nearby if nearby else self.plan
         outputs = [column.name for column in self.part.columns]
-        return lower_delta(self.nearby if nearby else self.plan, names, outputs=outputs)
+        if view is not None:
+            plan = with_view(plan, self.part, view)
+            outputs += [*beside_names(view), KEPT]
+        return lower_delta(plan, names, outputs=outputs)
 
 
 @dataclass(frozen=True)

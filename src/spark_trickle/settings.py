@@ -22,6 +22,8 @@ class Settings:
     """Versions younger than this survive expiry."""
     history_rows: int = 1_000
     """So many refreshes of each stream table are remembered, and those AUTO learns from."""
+    cache_bytes: int = 1 << 30
+    """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it."""
     time_zone: str = "UTC"
     """Session time zone of a Spark that is started here; a given session keeps its own."""
     spark: Mapping[str, str] = field(default_factory=dict)

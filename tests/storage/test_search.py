@@ -16,6 +16,7 @@ from spark_trickle.errors import CatalogError
 from spark_trickle.settings import Settings
 from spark_trickle.storage import parquet, reader
 from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.column_cache import Taken
 from spark_trickle.storage.pruning import by_column
 from spark_trickle.storage.reader import meets, read_scan, search
 from spark_trickle.storage.records import NewColumn
@@ -57,7 +58,8 @@ def value(kind: str, number: int) -> Any:
 def lake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
     """Two files of six row groups each, sorted by id, with dead rows and one row of NULLs."""
     monkeypatch.setattr(parquet, "ROW_GROUP", GROUP)
-    with Catalog.open(str(folder), settings=Settings(inline_row_limit=0)) as catalog:
+    settings = Settings(inline_row_limit=0, cache_bytes=0)
+    with Catalog.open(str(folder), settings=settings) as catalog:
         with catalog.begin() as tx:
             tx.create_table("t", [NewColumn(*item) for item in COLUMNS.items()], cluster_by=["id"])
         for first in (0, ROWS):
@@ -150,7 +152,8 @@ def test_rows_that_meet_a_choice(lake: Catalog, seed: int, monkeypatch: pytest.M
             }
         )
     expected = everything.filter(meets(everything, choices)).select(["id", "tags"])
-    assert search(plan, ["id", "tags"], choices).rows.sort_by("id").equals(expected.sort_by("id"))
+    found = search(plan, ["id", "tags"], choices, Taken())
+    assert found.sort_by("id").equals(expected.sort_by("id"))
 
 
 def test_the_search_for_near_keys_reads_their_row_groups_only(lake: Catalog) -> None:
@@ -160,13 +163,14 @@ def test_the_search_for_near_keys_reads_their_row_groups_only(lake: Catalog) -> 
     read = [
         sum(group.rows for group in batch.groups)
         for file in plan.files
-        for batch in reader._batches(plan.table, file, wanted)
+        for batch in reader._batches(plan.table, file, wanted, Taken())
     ]
     assert read == [GROUP, GROUP]
-    found = search(plan, ["name"], [near])
-    assert found.rows.column("name").to_pylist() == ["n012", "n013", "n031"]
-    assert found.rows_read == 2 * GROUP
-    assert 0 < found.bytes_read < plan.bytes
+    taken = Taken()
+    found = search(plan, ["name"], [near], taken)
+    assert found.column("name").to_pylist() == ["n012", "n013", "n031"]
+    assert taken.rows == 2 * GROUP
+    assert 0 < taken.bytes < plan.bytes
 
 
 def test_columns_added_and_renamed_since_the_file_was_written(lake: Catalog) -> None:

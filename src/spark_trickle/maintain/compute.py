@@ -13,7 +13,8 @@ from sqlglot import exp
 from spark_trickle.compile import CompiledQuery, PartDelta, render
 from spark_trickle.delta.change import difference
 from spark_trickle.delta.needs import Need, Origins, by_deltas
-from spark_trickle.delta.segment import RESULT
+from spark_trickle.delta.segment import RESULT, Part
+from spark_trickle.delta.views import KEPT, beside_names, viewed
 from spark_trickle.ir.nodes import Scan
 from spark_trickle.ir.types import Version
 from spark_trickle.ir.walk import fresh_ids, scans
@@ -25,6 +26,7 @@ from spark_trickle.maintain.nearby import NEAR, Nearby, comparable, distinct, in
 from spark_trickle.maintain.reserve import Moved, Reserve, fill, move
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.column_cache import Taken
 from spark_trickle.storage.reader import Choice, read_changes, read_scan
 from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
 from spark_trickle.storage.transaction import Transaction
@@ -77,6 +79,8 @@ class Computation:
     """Why the reserve of a TopK was read from the query again, if it was: a code and a sentence."""
     applied: dict[str, Applied] = field(default_factory=dict)
     _deltas: dict[str, Rows] = field(default_factory=dict)
+    _aside: dict[str, Rows] = field(default_factory=dict)
+    """Deltas of views that came beside those of their segments."""
 
     @property
     def small(self) -> bool:
@@ -111,6 +115,9 @@ class Computation:
             self._move(self.reserve, frozenset(changed) | self.applied.keys(), insert_only)
 
     def _compute(self, delta: PartDelta) -> Rows:
+        """The delta of a part; if there is a view of it, the view's is put aside."""
+        if delta.part.name in self._aside:
+            return self._aside.pop(delta.part.name)
         read = {scan.source for scan in scans(delta.plan) if scan.version is Version.DELTA}
         if all(self._empty(source) for source in read):
             schema = self._schema(delta.part.name)
@@ -122,9 +129,23 @@ class Computation:
                 return self._near_view(near, source, version)
             return self._view(source, version, self._choices(delta.needs, source, version))
 
-        query = delta.query(self._names(view), nearby=near is not None)
+        beside = self._view_of(delta.part) if near is not None else None
+        query = delta.query(self._names(view), nearby=near is not None, view=beside)
         tiny = near is not None and sum(rows.after.num_rows for rows in near.values()) <= TINY
-        return self.run.fetch(render(query), FEW, tiny=tiny)
+        rows = self.run.fetch(render(query), FEW, tiny=tiny)
+        names = [column.name for column in delta.part.columns]
+        if beside is None:
+            return rows
+        if isinstance(rows, Spill):
+            return rows.select([*names, WEIGHT])
+        self._aside[beside.name] = _of_view(rows, beside)
+        return rows.select([*names, WEIGHT])
+
+    def _view_of(self, part: Part) -> Part | None:
+        """What is made row by row of a part, and shown or reserved."""
+        view = self.reserve.part if self.reserve is not None else self.compiled.result
+        flat = not any(pa.types.is_nested(item.type) for item in self._schema(view.name))
+        return view if flat and viewed(view) == part.name else None
 
     def _nearby(self, delta: PartDelta) -> dict[str, Nearby] | None:
         """The rows near the changes, if these are known here and few."""
@@ -209,9 +230,9 @@ class Computation:
                 continue
             if source.changed_rows <= NEAR:
                 columns = self._columns_read(name)
-                rows = net(read_changes(plan, columns), columns)
-                share = len(columns) / len(plan.table.columns)
-                self.run.note_read(source.changed_rows, round(plan.bytes * share))
+                taken = Taken(source.changed_rows)
+                rows = net(read_changes(plan, columns, taken), columns)
+                self.run.note_read(taken.rows, taken.bytes)
                 if rows.num_rows == 0:
                     continue
                 self._deltas[name] = rows
@@ -300,6 +321,13 @@ class Computation:
         if len(parts) < len(found) or any(inexact(part.type) for part in parts):
             return None
         return distinct(parts)
+
+
+def _of_view(rows: pa.Table, view: Part) -> pa.Table:
+    """The delta of a view, out of the rows that have it beside them."""
+    names = [column.name for column in view.columns]
+    rows = rows.filter(rows.column(KEPT)).select([*beside_names(view), WEIGHT])
+    return net(rows.rename_columns([*names, WEIGHT]), names)
 
 
 def net(rows: pa.Table, columns: list[str]) -> pa.Table:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from spark_trickle.storage.column_cache import Taken
 from spark_trickle.storage.reader import Choice, meets, read_scan, search
 from spark_trickle.storage.records import ScanPlan
 
@@ -55,14 +56,16 @@ class Finder:
         if bytes > HERE:
             self.run.note_read(plan.rows, bytes)
             return self.run.search(plan, columns, choices)
-        found = search(plan, columns, choices)
-        self.run.note_read(found.rows_read, found.bytes_read)
-        return found.rows
+        taken = Taken()
+        rows = search(plan, columns, choices, taken)
+        self.run.note_read(taken.rows, taken.bytes)
+        return rows
 
     def _hold(self, source: str, plan: ScanPlan) -> pa.Table:
         if source not in self._held:
-            self.run.note_read(plan.rows, self._bytes(source, plan))
-            self._held[source] = read_scan(plan, self.columns[source])
+            taken = Taken(plan.rows)
+            self._held[source] = read_scan(plan, self.columns[source], taken=taken)
+            self.run.note_read(taken.rows, taken.bytes)
         return self._held[source]
 
     def _bytes(self, source: str, plan: ScanPlan) -> int:

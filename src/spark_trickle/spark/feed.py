@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_trickle.errors import UserError
+from spark_trickle.spark import bitmaps
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import (
-    KEY,
     FileKeys,
     check_present,
     grouped,
@@ -86,12 +86,6 @@ def _file_frames(spark: SparkSession, table: Table, changes: list[FileChange]) -
     keys = FileKeys(touched)
     for group, files in grouped(table, touched):
         frame = read_group(spark, table, group, files, keys, located=True)
-        wanted = pa.chunked_array(
-            [keys.encode(f, chosen[f.path].positions) for f in files]
-        ).combine_chunks()
-        positions = spark.createDataFrame(pa.table({"__trickle_wanted": wanted}))
-        joined = frame.join(
-            F.broadcast(positions), F.col(KEY) == F.col("__trickle_wanted"), "left_semi"
-        )
+        joined = bitmaps.only(spark, frame, {keys.code(f): chosen[f.path].positions for f in files})
         parts.append(joined.select(*(F.col(quote(c.name)) for c in table.columns)))
     return parts

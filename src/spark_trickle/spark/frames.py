@@ -24,6 +24,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from spark_trickle.errors import CatalogError
+from spark_trickle.spark import bitmaps
+from spark_trickle.spark.bitmaps import KEY, POSITION_BITS
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.types import FIELD_ID, spark_schema, spark_type
 from spark_trickle.storage.records import (
@@ -38,12 +40,14 @@ from spark_trickle.storage.records import (
     Table,
 )
 
-KEY = "__trickle_key"
-"""Hidden column of located scans: which file and position; NULL for inlined rows."""
 ROW = "__trickle_row"
 """Hidden column of located scans: the row id."""
-_POSITION_BITS = 31
 _CACHED = 256
+_CACHED_ROWS = 2_000_000
+"""A frame keeps its plan's inlined rows in Spark's memory: with more than these in all, only the
+newest frames are kept."""
+_NEWEST = 24
+"""Frames that a query which is being put together may name."""
 _FEW_DEAD = 500
 
 
@@ -90,15 +94,15 @@ class FileKeys:
     @property
     def text(self) -> str:
         """SQL text of the key of a row of a Parquet scan."""
-        return f"shiftleft({self.code_text}, {_POSITION_BITS}) + _metadata.row_index"
+        return f"shiftleft({self.code_text}, {POSITION_BITS}) + _metadata.row_index"
 
     def encode(self, file: DataFile, positions: pa.Array) -> pa.Array:
-        return pc.add(positions, pa.scalar(self.code(file) << _POSITION_BITS, pa.int64()))
+        return pc.add(positions, pa.scalar(self.code(file) << POSITION_BITS, pa.int64()))
 
     def decode(self, keys: pa.Array) -> tuple[pa.Array, pa.Array]:
         """File ids and positions."""
-        codes = pc.shift_right(keys, pa.scalar(_POSITION_BITS, pa.int64()))
-        positions = pc.bit_wise_and(keys, pa.scalar((1 << _POSITION_BITS) - 1, pa.int64()))
+        codes = pc.shift_right(keys, pa.scalar(POSITION_BITS, pa.int64()))
+        positions = pc.bit_wise_and(keys, pa.scalar((1 << POSITION_BITS) - 1, pa.int64()))
         known = pa.array([self.code(f) for f in self._files], pa.int64())
         ids = pa.array([f.id for f in self._files], pa.int64())
         return ids.take(pc.index_in(codes, value_set=known)), positions
@@ -122,6 +126,7 @@ class Frames:
         self._spark = spark
         self._frames: OrderedDict[str, DataFrame] = OrderedDict()
         self._views: dict[str, str] = {}
+        self._rows: dict[str, int] = {}
         self.files_opened = 0
         self.bytes_opened = 0
 
@@ -157,12 +162,16 @@ class Frames:
         with spark_errors():
             frame = scan_frame(self._spark, plan, located=located)
         self._frames[key] = frame
-        while len(self._frames) > _CACHED:
+        self._rows[key] = plan.inlined.num_rows
+        while len(self._frames) > _CACHED or (
+            len(self._frames) > _NEWEST and sum(self._rows.values()) > _CACHED_ROWS
+        ):
             self._drop(next(iter(self._frames)))
         return frame
 
     def _drop(self, key: str) -> None:
         del self._frames[key]
+        self._rows.pop(key, None)
         view = self._views.pop(key, None)
         if view is not None:
             self._spark.catalog.dropTempView(view)
@@ -245,8 +254,7 @@ def read_group(
     if group.through is not None:
         frame = frame.where(f"{FILE_VERSION} <= {group.through}")
     if group.dirty:
-        dead = [keys.encode(file, file.deleted) for file in files]
-        frame = without_keys(spark, frame, pa.chunked_array(dead).combine_chunks())
+        frame = _living(spark, frame, files, keys)
     for column in table.columns:
         if column.id in group.missing:
             frame = frame.withColumn(column.name, constant(column))
@@ -273,14 +281,15 @@ def constant(column: Column) -> Expression:
     return F.lit(column.initial_default).cast(spark_type(column, ids=False))
 
 
-def without_keys(spark: SparkSession, frame: DataFrame, dead: pa.Array) -> DataFrame:
-    """The rows whose KEY is not among ``dead``."""
-    if len(dead) <= _FEW_DEAD:
-        # A list in the filter needs no broadcast, hence no second job.
-        listed = ", ".join(f"{key}L" for key in dead.to_pylist())
-        return frame.where(f"{KEY} NOT IN ({listed})")
-    positions = spark.createDataFrame(pa.table({"__trickle_dead": dead}))
-    return frame.join(F.broadcast(positions), F.col(KEY) == F.col("__trickle_dead"), "left_anti")
+def _living(
+    spark: SparkSession, frame: DataFrame, files: Sequence[DataFile], keys: FileKeys
+) -> DataFrame:
+    """The rows of a located frame that are not dead."""
+    if sum(len(file.deleted) for file in files) > _FEW_DEAD:
+        return bitmaps.without(spark, frame, {keys.code(f): f.deleted for f in files})
+    # A list in the filter needs no broadcast, hence no second job.
+    dead = [str(key) for file in files for key in keys.encode(file, file.deleted).to_pylist()]
+    return frame.where(f"{KEY} NOT IN ({', '.join(f'{key}L' for key in dead)})")
 
 
 def _inlined(spark: SparkSession, plan: ScanPlan, located: bool) -> DataFrame:

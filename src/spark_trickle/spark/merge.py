@@ -17,8 +17,9 @@ from pyspark.sql import types as t
 
 from spark_trickle.errors import BindError, ExecutionError, Position
 from spark_trickle.spark.assign import check_storable, misfit, stored
+from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.failures import spark_errors
-from spark_trickle.spark.frames import KEY, ROW
+from spark_trickle.spark.frames import ROW
 from spark_trickle.spark.modify import (
     Places,
     Target,

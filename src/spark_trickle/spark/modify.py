@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 
 from spark_trickle.errors import BindError, ExecutionError, Position
 from spark_trickle.spark.assign import assign, misfit
+from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.failures import spark_errors
-from spark_trickle.spark.frames import KEY, ROW, FileKeys, Frames
+from spark_trickle.spark.frames import ROW, FileKeys, Frames
 from spark_trickle.spark.queries import QueryRunner, pruned
 from spark_trickle.spark.write import Staged, Writer
 from spark_trickle.sql.statement_conditions import condition_list

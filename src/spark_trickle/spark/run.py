@@ -15,10 +15,11 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.engine import Engine
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
-from spark_trickle.spark.frames import KEY, ROW, local_frame, quote
+from spark_trickle.spark.frames import ROW, local_frame, quote
 from spark_trickle.spark.modify import Places
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text

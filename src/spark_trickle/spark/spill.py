@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -18,6 +19,11 @@ class Spill:
     folder: str
     schema: StructType
     rows: int
+
+    def select(self, names: Sequence[str]) -> Spill:
+        """The same rows with some of their columns."""
+        kept = [field for field in self.schema if field.name in names]
+        return replace(self, schema=type(self.schema)(kept))
 
 
 Rows: TypeAlias = pa.Table | Spill

@@ -12,6 +12,7 @@ from typing import Any
 from spark_trickle.errors import CatalogError, NotFoundError, SourceChangedError
 from spark_trickle.settings import Settings
 from spark_trickle.storage import bootstrap, conflicts, disk, feed, preimages, structure
+from spark_trickle.storage.column_cache import COLUMNS
 from spark_trickle.storage.commit import Committer
 from spark_trickle.storage.database import (
     Connection,
@@ -51,6 +52,7 @@ class Catalog:
     ) -> Catalog:
         """A folder (made on first use) or a ``postgresql://`` URL together with ``data_path``."""
         own = settings or Settings()
+        COLUMNS.resize(own.cache_bytes)
         database: Database
         if location.startswith(("postgresql://", "postgres://")):
             database = PostgresDatabase(location, own.busy_timeout_seconds)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_trickle.storage import disk, parquet, positions
+from spark_trickle.storage.column_cache import COLUMNS, Taken
 from spark_trickle.storage.planning import conform, plain_schema
 from spark_trickle.storage.pruning import Wanted, by_column
 from spark_trickle.storage.records import (
@@ -31,58 +32,51 @@ from spark_trickle.storage.row_groups import RowGroup, possible
 
 
 def read_scan(
-    plan: ScanPlan, columns: Sequence[str] | None = None, row_ids: bool = False
+    plan: ScanPlan,
+    columns: Sequence[str] | None = None,
+    row_ids: bool = False,
+    taken: Taken | None = None,
 ) -> pa.Table:
     """The rows of a plan as one Arrow table; with ``row_ids`` also the column ``ROW_ID``."""
     chosen = _chosen(plan.table, columns)
-    parts = [part for f in plan.files for part in read_file(plan.table, f, chosen)]
+    parts = [part for f in plan.files for part in read_file(plan.table, f, chosen, taken=taken)]
     parts.append(_select(plan.inlined, plan.table, chosen))
     rows = pa.concat_tables(parts)
     return rows if row_ids else rows.drop_columns([ROW_ID])
 
 
 def read_changes(
-    plan: ChangePlan, columns: Sequence[str] | None = None, row_ids: bool = False
+    plan: ChangePlan, columns: Sequence[str] | None = None, taken: Taken | None = None
 ) -> pa.Table:
     """The rows of a change plan with ``WEIGHT``, not consolidated."""
     chosen = _chosen(plan.table, columns)
-    parts = [part for change in plan.files for part in _read_change(plan.table, change, chosen)]
+    parts = [
+        part for change in plan.files for part in _read_change(plan.table, change, chosen, taken)
+    ]
     parts.append(_select(plan.inlined, plan.table, chosen, [WEIGHT]))
-    rows = pa.concat_tables(parts)
-    return rows if row_ids else rows.drop_columns([ROW_ID])
+    return pa.concat_tables(parts).drop_columns([ROW_ID])
 
 
 Choice = Mapping[str, pa.Array]
 """By column: the values that a row may have there."""
 
 
-@dataclass
-class Found:
-    """Rows that were looked for, and what it took."""
-
-    rows: pa.Table
-    rows_read: int = 0
-    bytes_read: int = 0
-
-
-def search(plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice]) -> Found:
+def search(
+    plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice], taken: Taken
+) -> pa.Table:
     """The rows that meet one of the choices; where there is none, only the keys are read."""
     chosen = _chosen(plan.table, columns)
     tested = _chosen(plan.table, [*{name: None for choice in choices for name in choice}])
     inlined = _select(plan.inlined, plan.table, plan.table.columns)
     parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
     wanted = [by_column(plan.table, {n: v.to_pylist() for n, v in c.items()}) for c in choices]
-    found = Found(parts[0])
     for file in plan.files:
-        for batch in _batches(plan.table, file, wanted):
+        for batch in _batches(plan.table, file, wanted, taken):
             places = batch.meeting(tested, choices)
-            found.rows_read += batch.length
-            found.bytes_read += batch.bytes(tested)
+            taken.rows += batch.length
             if len(places):
                 parts.append(batch.rows(chosen, pa.array(places)).drop_columns([ROW_ID]))
-                found.bytes_read += batch.bytes(chosen)
-    found.rows = pa.concat_tables(parts)
-    return found
+    return pa.concat_tables(parts)
 
 
 def meets(rows: pa.Table, choices: Sequence[Choice]) -> pa.Array:
@@ -138,6 +132,7 @@ class _Batch:
     file: DataFile
     names: dict[int, str]
     groups: list[RowGroup]
+    taken: Taken
 
     def meeting(self, tested: Sequence[Column], choices: Sequence[Choice]) -> np.ndarray:
         """The places of live rows that meet one of the choices."""
@@ -156,23 +151,22 @@ class _Batch:
     def length(self) -> int:
         return sum(group.rows for group in self.groups)
 
-    def bytes(self, columns: Sequence[Column]) -> int:
-        """What reading these columns takes."""
-        return sum(group.sizes.get(c.id, 0) for group in self.groups for c in columns)
-
     def _read(self, columns: Sequence[Column]) -> tuple[_Groups, pa.Table]:
         reader = _Groups(self.file, tuple(columns), self.names, versions=False)
         fields = [self.names[i] for i in reader.fields if i in self.names]
-        return reader, self.source.read_row_groups([g.number for g in self.groups], fields)
+        numbers = [group.number for group in self.groups]
+        return reader, COLUMNS.read(self.file.path, self.source, numbers, fields, self.taken)
 
 
-def _batches(table: Table, file: DataFile, wanted: Sequence[Wanted]) -> Iterator[_Batch]:
+def _batches(
+    table: Table, file: DataFile, wanted: Sequence[Wanted], taken: Taken
+) -> Iterator[_Batch]:
     """The row groups of a file in which a row can meet one of the conditions, some at a time."""
     system, inner = disk.file_system(file.path)
     with disk.reading(file.path, table), pq.ParquetFile(inner, filesystem=system) as source:
         names = parquet.names_by_id(source.schema_arrow, file, table)
         for groups in _runs(possible(source.metadata, table, file, wanted)):
-            yield _Batch(source, table, file, names, groups)
+            yield _Batch(source, table, file, names, groups, taken)
 
 
 def _runs(groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
@@ -194,10 +188,12 @@ def read_file(
     columns: Sequence[Column] | None = None,
     only: pa.Array | None = None,
     versions: bool = False,
+    taken: Taken | None = None,
 ) -> Iterator[pa.Table]:
     """The rows a plan means in one file, with ``ROW_ID``; with ``only`` exactly these positions.
 
-    With ``versions`` also ``FILE_VERSION``: of each row, or the file's own. Row groups without a wanted row are not read.
+    With ``versions`` also ``FILE_VERSION``: of each row, or the file's own; files are read so when
+    they are compacted, and not kept in memory then. Row groups without a wanted row are not read.
     """
     chosen = table.columns if columns is None else columns
     system, inner = disk.file_system(file.path)
@@ -208,7 +204,11 @@ def read_file(
         for first, last, start, length in _stretches(source.metadata):
             span = _span(only, start, length)
             if span is None or len(span):
-                rows = source.read_row_groups(list(range(first, last)), wanted)
+                groups = list(range(first, last))
+                if versions:
+                    rows = source.read_row_groups(groups, wanted)
+                else:
+                    rows = COLUMNS.read(file.path, source, groups, wanted, taken)
                 yield reader.rows(rows, start, length, span)
 
 
@@ -295,8 +295,10 @@ def _in_versions(versions: pa.ChunkedArray, file: DataFile) -> Any:
     return result
 
 
-def _read_change(table: Table, change: FileChange, columns: Sequence[Column]) -> Iterator[pa.Table]:
-    for rows in read_file(table, change.file, columns, change.positions):
+def _read_change(
+    table: Table, change: FileChange, columns: Sequence[Column], taken: Taken | None
+) -> Iterator[pa.Table]:
+    for rows in read_file(table, change.file, columns, change.positions, taken=taken):
         weight = pa.repeat(pa.scalar(change.weight, pa.int64()), rows.num_rows)
         yield rows.append_column(WEIGHT, weight)
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_trickle.storage import disk, parquet
+from spark_trickle.storage.column_cache import COLUMNS, Taken
 from spark_trickle.storage.planning import conform
 from spark_trickle.storage.pruning import Wanted, by_column, keeps
 from spark_trickle.storage.records import Column, Condition, DataFile, ScanPlan, Table
@@ -87,7 +88,8 @@ def _read(table: Table, found: _Searched, columns: Sequence[Column]) -> Iterator
         pq.ParquetFile(inner, filesystem=system, metadata=found.footer) as source,
     ):
         for group in found.groups:
-            raw = source.read_row_group(group.number, list(ids))
+            taken = Taken()
+            raw = COLUMNS.read(file.path, source, [group.number], list(ids), taken)
             raw = raw.rename_columns([ids[name] for name in raw.column_names])
             rows = conform(raw, columns, group.rows)
             here = dead[np.searchsorted(dead, group.start) :]
@@ -96,4 +98,4 @@ def _read(table: Table, found: _Searched, columns: Sequence[Column]) -> Iterator
             if len(here):
                 rows = rows.take(live)
             positions = pa.array(live.to_numpy() + group.start)
-            yield Piece(file, rows, positions, _bytes(group, columns))
+            yield Piece(file, rows, positions, taken.bytes)

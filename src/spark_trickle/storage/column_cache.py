@@ -1,0 +1,142 @@
+"""Decoded columns of data files, kept in memory for whoever looks through them next.
+
+Law: a data file never changes once it is written, so what was decoded of it stays right.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_trickle.storage import parquet
+
+_Place = tuple[str, int, str]
+"""A file, the number of a row group and the name of a column."""
+
+
+@dataclass
+class Taken:
+    """What reading took: rows looked at, and bytes that came from files and not from memory."""
+
+    rows: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Columns that were decoded together; slices of them share their memory."""
+
+    places: tuple[_Place, ...]
+    bytes: int
+
+
+class ColumnCache:
+    """Columns by file and row group; the reads used longest ago go first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._chunks: dict[_Place, tuple[int, list[pa.Array]]] = {}
+        self._reads: OrderedDict[int, _Read] = OrderedDict()
+        self._number = 0
+        self._lock = Lock()
+        self.bytes = 0
+
+    def resize(self, limit: int) -> None:
+        """Hold no more than this many bytes from now on."""
+        with self._lock:
+            self._limit = limit
+            self._shrink()
+
+    def read(
+        self,
+        path: str,
+        source: pq.ParquetFile,
+        groups: Sequence[int],
+        names: Sequence[str],
+        taken: Taken | None = None,
+    ) -> pa.Table:
+        """The columns of these row groups, one after the other."""
+        if not names:
+            return source.read_row_groups(groups, [])
+        found = self._held(path, groups, names)
+        lacking = {place[1:] for place, chunks in found.items() if chunks is None}
+        if lacking:
+            numbers = [g for g in groups if any(g == group for group, _ in lacking)]
+            columns = [n for n in names if any(n == name for _, name in lacking)]
+            found.update(self._decode(path, source, numbers, columns))
+            if taken is not None:
+                taken.bytes += _bytes(source, numbers, columns)
+        schema = source.schema_arrow
+        fields = [schema.field(name) for name in names]
+        arrays = [
+            pa.chunked_array(
+                [chunk for g in groups for chunk in found[path, g, field.name] or ()], field.type
+            )
+            for field in fields
+        ]
+        return pa.Table.from_arrays(arrays, names=list(names))
+
+    def _held(
+        self, path: str, groups: Iterable[int], names: Sequence[str]
+    ) -> dict[_Place, list[pa.Array] | None]:
+        found: dict[_Place, list[pa.Array] | None] = {}
+        with self._lock:
+            for place in ((path, group, name) for group in groups for name in names):
+                number, chunks = self._chunks.get(place, (None, None))
+                found[place] = chunks
+                if number is not None:
+                    self._reads.move_to_end(number)
+        return found
+
+    def _decode(
+        self, path: str, source: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]
+    ) -> dict[_Place, list[pa.Array]]:
+        rows = source.read_row_groups(groups, names)
+        found = {}
+        start = 0
+        for group in groups:
+            length = source.metadata.row_group(group).num_rows
+            for name in names:
+                found[path, group, name] = rows.column(name).slice(start, length).chunks
+            start += length
+        self._keep(found, rows.nbytes)
+        return found
+
+    def _keep(self, found: dict[_Place, list[pa.Array]], bytes: int) -> None:
+        with self._lock:
+            self._number += 1
+            for place, chunks in found.items():
+                self._chunks[place] = self._number, chunks
+            self._reads[self._number] = _Read(tuple(found), bytes)
+            self.bytes += bytes
+            self._shrink()
+
+    def _shrink(self) -> None:
+        while self.bytes > self._limit:
+            number, read = self._reads.popitem(last=False)
+            self.bytes -= read.bytes
+            for place in read.places:
+                if self._chunks.get(place, (None,))[0] == number:
+                    del self._chunks[place]
+
+
+def _bytes(source: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) -> int:
+    """What these columns take in the file."""
+    schema = source.schema_arrow
+    ends = [*parquet.leaf_indexes(schema), source.metadata.num_columns]
+    places = [schema.get_field_index(name) for name in names]
+    leaves = [leaf for place in places for leaf in range(ends[place], ends[place + 1])]
+    return sum(
+        source.metadata.row_group(group).column(leaf).total_compressed_size
+        for group in groups
+        for leaf in leaves
+    )
+
+
+COLUMNS = ColumnCache(1 << 30)
+"""One for the process: its lakes and their stream tables read the same files."""
