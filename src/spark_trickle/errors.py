@@ -121,6 +121,10 @@ class CommitConflictError(TransientError):
     """Another writer committed first; the message says which table moved."""
 
 
+class CommitUnknownError(TrickleError):
+    """The connection broke during COMMIT: look whether it took effect before you try again."""
+
+
 class InternalError(TrickleError):
     """A bug in spark-trickle; carries the explain text where there is one."""
 

@@ -18,6 +18,7 @@ from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import (
     BindError,
     CommitConflictError,
+    CommitUnknownError,
     InvariantError,
     NotFoundError,
     SourceChangedError,
@@ -84,6 +85,8 @@ class Refresher:
                 if attempt == ATTEMPTS - 1:
                     raise
                 stream = self.reload(stream)
+            except CommitUnknownError:
+                raise  # it may have succeeded: no failure to note
             except TrickleError as error:
                 self._note_failure(stream, asked or stream.refresh_mode, error)
                 raise

@@ -14,13 +14,9 @@ from spark_trickle.settings import Settings
 from spark_trickle.storage import bootstrap, conflicts, disk, feed, preimages, structure
 from spark_trickle.storage.column_cache import COLUMNS
 from spark_trickle.storage.commit import Committer
-from spark_trickle.storage.database import (
-    Connection,
-    Database,
-    PostgresDatabase,
-    SqliteDatabase,
-)
+from spark_trickle.storage.database import Connection, Database, SqliteDatabase
 from spark_trickle.storage.planning import Planner
+from spark_trickle.storage.postgres import PostgresDatabase
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName
 from spark_trickle.storage.structure import Structure
 from spark_trickle.storage.transaction import Transaction

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from spark_trickle.errors import CommitUnknownError
 from spark_trickle.settings import Settings
 from spark_trickle.storage import conflicts, ddl
 from spark_trickle.storage.bootstrap import now
@@ -19,6 +20,11 @@ from spark_trickle.storage.structure import Structure
 
 Record = Callable[[Connection, int], None]
 """Writes rows of the caller's own ``trickle_*`` tables; gets the version being committed."""
+
+
+def may_stand(error: BaseException) -> bool:
+    """Whether what was to be committed may be there although ``error`` came out of the commit."""
+    return isinstance(error, CommitUnknownError) or not isinstance(error, Exception)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from spark_trickle.errors import CommitConflictError
 from spark_trickle.storage import conflicts, deaths, disk, dml, parquet, positions
 from spark_trickle.storage.catalog import Catalog, TableLike
-from spark_trickle.storage.commit import latest_ids, write_snapshot
+from spark_trickle.storage.commit import latest_ids, may_stand, write_snapshot
 from spark_trickle.storage.conflicts import Claim
 from spark_trickle.storage.database import Connection, quoted
 from spark_trickle.storage.deaths import Deaths
@@ -121,14 +121,14 @@ def _compact_alone(catalog: Catalog, table: TableLike) -> Compacted:
 
 @contextmanager
 def _written(task: _Task) -> Iterator[list[_Output]]:
-    """The new files, durable; they go away again if what follows fails."""
+    """The new files, durable; they go away again if what follows surely fails."""
     outputs = _write(task)
     try:
         reach("compaction-file-written")
         disk.sync(o.path for o in outputs)
         yield outputs
-    except BaseException:
-        for output in outputs:
+    except BaseException as error:
+        for output in () if may_stand(error) else outputs:
             disk.remove(output.path)
         raise
 

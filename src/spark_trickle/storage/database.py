@@ -1,4 +1,4 @@
-"""The database that holds the catalog: SQLite or PostgreSQL behind one small interface."""
+"""The database that holds the catalog, behind one small interface; and SQLite as such a one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,11 @@ class Database(Protocol):
         """A context with one consistent read transaction."""
 
     def writing(self) -> Any:
-        """A context with the lake's write lock; commits at its end, rolls back on an exception."""
+        """A context with the lake's write lock; commits at its end, rolls back on an exception.
+
+        An exception means that nothing was committed, but for CommitUnknownError and, since they
+        come at any moment, those that are no ``Exception`` (KeyboardInterrupt).
+        """
 
     def close(self) -> None:
         """Close all connections."""
@@ -51,11 +55,14 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-class _Pool:
+class Pool:
     """Idle connections. A forked child starts with none: it must not touch its parent's."""
 
-    def __init__(self, connect: Callable[[], Any]) -> None:
+    def __init__(
+        self, connect: Callable[[], Any], usable: Callable[[Any], bool] = lambda _: True
+    ) -> None:
         self._connect = connect
+        self._usable = usable
         self._idle: list[Any] = []
         self._lock = threading.Lock()
         self._owner = os.getpid()
@@ -76,7 +83,7 @@ class _Pool:
             healthy = True
             raise
         finally:
-            if healthy and len(self._idle) < 8:
+            if healthy and len(self._idle) < 8 and self._usable(connection):
                 with self._lock:
                     self._idle.append(connection)
             else:
@@ -116,7 +123,7 @@ class SqliteDatabase:
         self.name = str(path)
         self._path = path
         self._busy = busy_seconds
-        self._pool = _Pool(self._connect)
+        self._pool = Pool(self._connect)
 
     def _connect(self) -> sqlite3.Connection:
         with self._translated():
@@ -170,102 +177,6 @@ class SqliteDatabase:
         if "not a database" in text:
             return CatalogError(f"{self.name} is not a catalog: it is not an SQLite database")
         return CatalogError(f"the catalog {self.name} cannot be used: {text}")
-
-    def close(self) -> None:
-        self._pool.close()
-
-
-class _PostgresConnection:
-    kind = "postgres"
-
-    def __init__(self, raw: Any) -> None:
-        self._raw = raw
-
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        cursor = self._raw.execute(_pyformat(sql), parameters)
-        return cursor.fetchall() if cursor.description is not None else []
-
-    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        if rows:
-            with self._raw.cursor() as cursor:
-                cursor.executemany(_pyformat(sql), rows)
-
-    def has_table(self, name: str) -> bool:
-        return self.execute("SELECT to_regclass(?)", (quoted(name),))[0][0] is not None
-
-
-def _pyformat(sql: str) -> str:
-    """``?`` becomes ``%s``, except inside quoted identifiers."""
-    parts = sql.replace("%", "%%").split('"')
-    return '"'.join(p if i % 2 else p.replace("?", "%s") for i, p in enumerate(parts))
-
-
-class PostgresDatabase:
-    """One advisory lock serialises our commits; the snapshot's primary key guards against others."""
-
-    kind = "postgres"
-    LOCK = 7_310_579_604_217
-
-    def __init__(self, url: str, busy_seconds: float) -> None:
-        try:
-            import psycopg
-        except ImportError as error:
-            raise CatalogError(
-                "a PostgreSQL catalog needs the package psycopg",
-                hint="pip install 'spark-trickle[postgres]'",
-            ) from error
-        self._psycopg = psycopg
-        self._url = url
-        self._busy = busy_seconds
-        self.name = psycopg.conninfo.make_conninfo(url, password="***") if "@" in url else url
-        self._pool = _Pool(self._connect)
-
-    def _connect(self) -> Any:
-        with self._translated():
-            raw = self._psycopg.connect(self._url, autocommit=True)
-            raw.execute(f"SET lock_timeout = {int(self._busy * 1000)}")
-            raw.execute("SET client_min_messages = warning")
-        return raw
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        with self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
-            yield connection
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        with self._transaction("BEGIN") as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(?)", (self.LOCK,))
-            yield connection
-
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Connection]:
-        with self._pool.connection() as raw, self._translated():
-            raw.execute(begin)
-            try:
-                yield _PostgresConnection(raw)
-                raw.execute("COMMIT")
-            except BaseException:
-                if not raw.closed:
-                    raw.execute("ROLLBACK")
-                raise
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        errors = self._psycopg.errors
-        try:
-            yield
-        except (errors.LockNotAvailable, errors.UniqueViolation, errors.SerializationFailure) as e:
-            raise TransientError(
-                f"the catalog {self.name} was held by another writer", hint="try again"
-            ) from e
-        except errors.DiskFull as e:
-            raise StorageFullError(
-                f"no space is left for the catalog {self.name}", hint="free space and try again"
-            ) from e
-        except self._psycopg.Error as e:
-            text = str(e).strip().split("\n")[0]
-            raise CatalogError(f"the catalog {self.name} cannot be used: {text}") from e
 
     def close(self) -> None:
         self._pool.close()

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_trickle.errors import InternalError, TrickleError
 from spark_trickle.settings import Settings
 from spark_trickle.storage import alterations, disk, parquet, positions
-from spark_trickle.storage.commit import Committer, Record, Work
+from spark_trickle.storage.commit import Committer, Record, Work, may_stand
 from spark_trickle.storage.database import Connection
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.records import (
@@ -324,18 +324,20 @@ class Transaction:
         """Commit; the new version, or the base version if there was nothing to commit.
 
         CommitConflictError if another writer got in the way; the transaction is then over, its
-        files are removed.
+        files are removed. After CommitUnknownError it is over too, and its files stay.
         """
         self._open()
         try:
             version = self._commit(message)
-        except BaseException:
+            self._over = True
+            used = {f.facts.path for s in self._state.staged.values() for f in s.files}
+            # What was committed is no longer ours to remove, whatever fails from here on.
+            self._paths = [path for path in self._paths if path not in used]
+        except BaseException as error:
+            if may_stand(error):
+                self._paths.clear()  # a version may need them now
             self._clean_up()
             raise
-        self._over = True
-        used = {f.facts.path for s in self._state.staged.values() for f in s.files}
-        # What was committed is no longer this transaction's to remove, whatever fails from here on.
-        self._paths = [path for path in self._paths if path not in used]
         for path in self._paths:
             disk.remove(path)
         return version
