@@ -101,15 +101,16 @@ def _equal(found: pa.Table, wanted: pa.Table) -> None:
 
 
 @pytest.mark.parametrize("limit", [1000, 0], ids=["inlined", "in a file"])
-def test_duckdb_reads_all_values(folder: Path, limit: int) -> None:
-    with Catalog.open(str(folder), settings=Settings(inline_row_limit=limit)) as catalog:
+def test_duckdb_reads_all_values(location: tuple[str, str], limit: int) -> None:
+    with Catalog.open(*location, settings=Settings(inline_row_limit=limit)) as catalog:
         with catalog.begin() as tx:
             tx.create_table("t", _columns())
         rows = _rows(catalog).to_pylist()
         with catalog.begin() as tx:
             tx.insert_rows("t", _rows(catalog))
     texts = ", ".join(f"CAST(c{i} AS VARCHAR)" for i in range(len(VALUES)))
-    (found,) = duck.read(folder / "catalog.sqlite", [f"SELECT {texts} FROM t ORDER BY n"])
+    place = duck.catalog_of(location[0])
+    (found,) = duck.read(place, [f"SELECT {texts} FROM t ORDER BY n"])
     for i, kind in enumerate(VALUES):
         theirs = [row[i] for row in found]
         ours = [row[f"c{i}"] for row in rows]
@@ -135,9 +136,9 @@ def _unblob(text: str) -> bytes:
     return text.encode("latin-1").decode("unicode_escape").encode("latin-1")
 
 
-def test_filters_of_duckdb_agree_with_our_statistics(folder: Path) -> None:
+def test_filters_of_duckdb_agree_with_our_statistics(location: tuple[str, str]) -> None:
     """A bound that is too narrow would make DuckDB lose rows."""
-    with Catalog.open(str(folder), settings=Settings(inline_row_limit=3)) as catalog:
+    with Catalog.open(*location, settings=Settings(inline_row_limit=3)) as catalog:
         with catalog.begin() as tx:
             tx.create_table("t", _columns())
         rows = _rows(catalog)
@@ -158,7 +159,7 @@ def test_filters_of_duckdb_agree_with_our_statistics(folder: Path) -> None:
             held = rows[f"c{i}"].to_pylist()
             same = sum(1 for v in held if v == value or repr(v) == repr(value))
             wanted.append(same)
-    found = [int(a[0][0]) for a in duck.read(folder / "catalog.sqlite", queries)]
+    found = [int(a[0][0]) for a in duck.read(duck.catalog_of(location[0]), queries)]
     for query, n, least in zip(queries, found, wanted, strict=True):
         assert n >= least > 0, query
 

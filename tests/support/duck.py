@@ -41,7 +41,8 @@ def extension(name: str) -> str:
 
 def run(setup: Sequence[str], queries: Sequence[str], timeout: float = 120) -> list[Any]:
     """The rows of each query, every value as text (or None)."""
-    extensions = [extension("ducklake"), extension("sqlite_scanner")]
+    scanner = "postgres_scanner" if "ducklake:postgres" in setup[0] else "sqlite_scanner"
+    extensions = [extension("ducklake"), extension(scanner)]
     job = {"extensions": extensions, "setup": list(setup), "queries": list(queries)}
     done = subprocess.run(
         [sys.executable, "-c", _CHILD],
@@ -57,13 +58,20 @@ def run(setup: Sequence[str], queries: Sequence[str], timeout: float = 120) -> l
     return answers
 
 
-def attach(catalog: Path, data: Path | None = None) -> str:
+def catalog_of(location: Path | str) -> Path | str:
+    """Where the catalog of a lake is: a file, or the URL of a PostgreSQL database."""
+    on_server = isinstance(location, str) and location.startswith("postgresql:")
+    return location if on_server else Path(location) / "catalog.sqlite"
+
+
+def attach(catalog: Path | str, data: Path | str | None = None) -> str:
     """The statement that attaches a lake: read-only, or, with a data folder, for writing."""
+    kind = "postgres" if isinstance(catalog, str) else "sqlite"
     options = "READ_ONLY" if data is None else f"DATA_PATH '{data}/'"
-    return f"ATTACH 'ducklake:sqlite:{catalog}' AS lk ({options})"
+    return f"ATTACH 'ducklake:{kind}:{catalog}' AS lk ({options})"
 
 
-def read(catalog: Path, queries: Sequence[str]) -> list[Any]:
+def read(catalog: Path | str, queries: Sequence[str]) -> list[Any]:
     """Run queries against a lake that we wrote, read-only."""
     return run([attach(catalog), "USE lk"], queries)
 

@@ -103,7 +103,9 @@ def difference(left: Counter[Any], right: Counter[Any]) -> Counter[Any]:
     return Counter({k: n for k, n in result.items() if n})
 
 
-def agrees_with_duckdb(catalog: Catalog, folder: Path, table: str, feed: bool = True) -> None:
+def agrees_with_duckdb(
+    catalog: Catalog, location: Path | str, table: str, feed: bool = True
+) -> None:
     """DuckDB reads every version as we do, and its change feed nets to ours."""
     oldest, newest = catalog.oldest_version(), catalog.version()
     versions = [v for v in range(oldest, newest + 1) if _has(catalog, table, v)]
@@ -116,7 +118,7 @@ def agrees_with_duckdb(catalog: Catalog, folder: Path, table: str, feed: bool = 
         f"SELECT * FROM ducklake_table_changes('lk', 'main', '{table}', {a + 1}, {b})"
         for a, b in windows
     ]
-    answers = duck.read(folder / "catalog.sqlite", [*queries, *counts, *feeds])
+    answers = duck.read(duck.catalog_of(location), [*queries, *counts, *feeds])
     for i, version in enumerate(versions):
         ours = contents(catalog, table, version)
         assert bag(answers[i]) == ours, f"version {version}"
