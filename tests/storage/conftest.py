@@ -42,13 +42,16 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     return new_database(request.getfixturevalue("postgres_url")), str(tmp_path / "data")
 
 
-def new_database(url: str) -> str:
+def new_database(url: str, *, copy: bool = False) -> str:
+    """An empty database on the server of ``url``, or a copy of the one that ``url`` names."""
     import psycopg
 
+    server, original = url.rsplit("/", 1)
     name = f"lake{next(_numbers)}"
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return url.rsplit("/", 1)[0] + "/" + name
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        template = f"TEMPLATE {original}" if copy else ""
+        connection.execute(f"CREATE DATABASE {name} {template}")
+    return f"{server}/{name}"
 
 
 @pytest.fixture

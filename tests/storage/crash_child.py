@@ -64,19 +64,19 @@ OPERATIONS: dict[str, Callable[[Catalog], None]] = {
 TUNED = Settings(inline_row_limit=20, inline_delete_limit=10, retention_seconds=0.0)
 
 
-def run(folder: str, operation: str) -> None:
-    with Catalog.open(folder, settings=TUNED) as opened:
+def run(location: str, operation: str) -> None:
+    with Catalog.open(location, settings=TUNED) as opened:
         OPERATIONS[operation](opened)
 
 
 def serve() -> None:
-    """For each line (folder, operation, point): a fork that does it; answers how it ended."""
+    """For each line (location, operation, point): a fork that does it; answers how it ended."""
     for line in sys.stdin:
-        folder, operation, point = line.rstrip("\n").split("\t")
+        location, operation, point = line.rstrip("\n").split("\t")
         child = os.fork()
         if child == 0:
             os.environ[faults.VARIABLE] = point
-            run(folder, operation)
+            run(location, operation)
             os._exit(0)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 

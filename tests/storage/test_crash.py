@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from spark_trickle.storage import disk, faults, maintenance
@@ -19,6 +23,7 @@ from spark_trickle.storage.records import NewColumn
 from support import duck, lakes
 
 from . import crash_child
+from .conftest import new_database
 
 CRASHES = {
     "insert": ["locked", "inlined-rows-written", "before-commit", "after-commit"],
@@ -43,11 +48,65 @@ def test_every_point_is_tried() -> None:
     assert {p for points in CRASHES.values() for p in points} == own
 
 
+@dataclass(frozen=True)
+class Seed:
+    """A lake to be copied; each copy has a catalog and files of its own."""
+
+    location: str
+    data: Path
+
+    def copy(self, target: Path) -> str:
+        """The lake in another place; where."""
+        return _sqlite_copy(self, target) if self._in_folder else _postgres_copy(self, target)
+
+    @property
+    def _in_folder(self) -> bool:
+        return not self.location.startswith("postgresql:")
+
+
+def _sqlite_copy(seed: Seed, target: Path) -> str:
+    shutil.copytree(seed.location, target)
+    with closing(sqlite3.connect(target / "catalog.sqlite")) as raw, raw:
+        for statement, *values in _moved(seed.data, target / "data"):
+            raw.execute(statement, values)
+    return str(target)
+
+
+def _postgres_copy(seed: Seed, target: Path) -> str:
+    shutil.copytree(seed.data, target / "data")
+    url = new_database(seed.location, copy=True)
+    with psycopg.connect(url) as raw:
+        for statement, *values in _moved(seed.data, target / "data"):
+            raw.execute(statement.replace("?", "%s"), values)
+    return url
+
+
+def _moved(old: Path, new: Path) -> list[tuple[str, ...]]:
+    return [
+        ("UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path'", f"{new}/"),
+        (
+            "UPDATE ducklake_files_scheduled_for_deletion SET path = replace(path, ?, ?)",
+            str(old),
+            str(new),
+        ),
+    ]
+
+
 @pytest.fixture(scope="module")
-def seed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake with files, inlined rows, deletes, an orphan and files due for removal."""
+def seed(tmp_path_factory: pytest.TempPathFactory) -> Seed:
     folder = tmp_path_factory.mktemp("seed") / "lake"
-    with Catalog.open(str(folder), settings=crash_child.TUNED) as catalog:
+    return filled(Seed(str(folder), folder / "data"))
+
+
+@pytest.fixture(scope="module")
+def postgres_seed(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> Seed:
+    data = tmp_path_factory.mktemp("seed") / "data"
+    return filled(Seed(new_database(postgres_url), data))
+
+
+def filled(seed: Seed) -> Seed:
+    """With files, inlined rows, deletes, an orphan and files due for removal."""
+    with Catalog.open(seed.location, str(seed.data), crash_child.TUNED) as catalog:
         with catalog.begin() as tx:
             for name in ("a", "b"):
                 tx.create_table(name, [NewColumn("id", "bigint"), NewColumn("s", "string")])
@@ -68,12 +127,12 @@ def seed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lakes.modify(tx, "a", lambda r: r["id"] == 405, None)
             path = tx.new_file("a")
         shutil.copy(catalog.scan("a").files[0].path, path)
-    return folder
+    return seed
 
 
-def state(folder: Path) -> State:
+def state(location: str) -> State:
     """All that an onlooker can see: every version's rows, and the records beside them."""
-    with Catalog.open(str(folder)) as catalog:
+    with Catalog.open(location) as catalog:
         versions = range(catalog.oldest_version(), catalog.version() + 1)
         rows = {
             (v, t.name): lakes.contents(catalog, t.name, v)
@@ -86,7 +145,7 @@ def state(folder: Path) -> State:
 
 
 @pytest.fixture(scope="module")
-def kill() -> Iterator[Callable[[Path, str, str], int]]:
+def kill() -> Iterator[Callable[[str, str, str], int]]:
     """Runs an operation in a process of its own that dies at a point; how it ended."""
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     server = subprocess.Popen(
@@ -99,8 +158,8 @@ def kill() -> Iterator[Callable[[Path, str, str], int]]:
     assert server.stdin is not None
     assert server.stdout is not None
 
-    def run(folder: Path, operation: str, point: str) -> int:
-        print(folder, operation, point, sep="\t", file=server.stdin, flush=True)
+    def run(location: str, operation: str, point: str) -> int:
+        print(location, operation, point, sep="\t", file=server.stdin, flush=True)
         return int(server.stdout.readline())
 
     yield run
@@ -108,52 +167,46 @@ def kill() -> Iterator[Callable[[Path, str, str], int]]:
     assert server.wait(30) == 0
 
 
-def copied(seed: Path, target: Path) -> Path:
-    """The lake in another place: the catalog finds its files beside itself."""
-    shutil.copytree(seed, target)
-    import sqlite3
-
-    with sqlite3.connect(target / "catalog.sqlite") as raw:
-        raw.execute(
-            "UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path'", (f"{target}/data/",)
-        )
-        raw.execute(
-            "UPDATE ducklake_files_scheduled_for_deletion SET path = replace(path, ?, ?)",
-            (str(seed), str(target)),
-        )
-    raw.close()
-    return target
-
-
 @pytest.mark.parametrize("operation", CRASHES)
-def test_killed(seed: Path, tmp_path: Path, kill: Any, operation: str) -> None:
-    before = state(copied(seed, tmp_path / "before"))
-    done = copied(seed, tmp_path / "done")
-    crash_child.run(str(done), operation)
+def test_killed(seed: Seed, tmp_path: Path, kill: Any, operation: str) -> None:
+    _killed(seed, tmp_path, kill, operation)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("operation", ["insert", "insert_file", "two_tables", "compact"])
+def test_killed_on_postgres(postgres_seed: Seed, tmp_path: Path, kill: Any, operation: str) -> None:
+    _killed(postgres_seed, tmp_path, kill, operation)
+
+
+def _killed(seed: Seed, tmp_path: Path, kill: Any, operation: str) -> None:
+    before = state(seed.copy(tmp_path / "before"))
+    done = seed.copy(tmp_path / "done")
+    crash_child.run(done, operation)
     after = state(done)
+    assert before != after or operation == "sweep"
     for point in CRASHES[operation]:
-        folder = copied(seed, tmp_path / point)
-        assert kill(folder, operation, point) == -signal.SIGKILL, point
-        found = state(folder)
+        location = seed.copy(tmp_path / point)
+        assert kill(location, operation, point) == -signal.SIGKILL, point
+        found = state(location)
         assert found in (before, after), point
         assert (found == after) or not point.endswith("after-commit"), point
-        crash_child.run(str(folder), operation)
-        _no_litter(folder)
-    _duckdb_agrees(folder, state(folder))
+        crash_child.run(location, operation)
+        _no_litter(location)
+    _duckdb_agrees(location, state(location))
 
 
-def _no_litter(folder: Path) -> None:
+def _no_litter(location: str) -> None:
     """What the dead process left behind goes away, and nothing else does."""
-    with Catalog.open(str(folder)) as catalog:
+    with Catalog.open(location) as catalog:
         maintenance.remove_orphans(catalog, grace_seconds=-60)
         with catalog.reading() as connection:
             known = maintenance.live_paths(connection, catalog.data_path)
         assert {path for path, _ in disk.list_files(catalog.data_path)} == known
-    state(folder)
+    state(location)
 
 
-def _duckdb_agrees(folder: Path, found: State) -> None:
+def _duckdb_agrees(location: str, found: State) -> None:
     keys = list(found["rows"])
     queries = [f"SELECT * FROM {t} AT (VERSION => {v})" for v, t in keys]
-    for key, rows in zip(keys, duck.read(folder / "catalog.sqlite", queries), strict=True):
+    for key, rows in zip(keys, duck.read(duck.catalog_of(location), queries), strict=True):
         assert lakes.bag(rows) == found["rows"][key], key
