@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
 import spark_trickle
-from spark_trickle.errors import DependencyError
-from support import postgres
+from spark_trickle.errors import CommitUnknownError, DependencyError
+from spark_trickle.settings import Settings
+from support import postgres, proxy
 from support.forks import forked
+from support.proxy import Cut
 from support.streams import assert_exact, refreshed, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
@@ -63,3 +66,35 @@ def test_life_of_stream_tables(url: str, tmp_path: Path, spark: SparkSession) ->
         lake.repair_stream_table("s")
         lake.drop_stream_table("s", cascade=True)
         assert lake.stream_tables() == []
+
+
+def test_a_refresh_whose_commit_gets_no_answer(
+    url: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """It succeeded: it is reported so, or as unknown, never as a failure, and not done twice."""
+    with psycopg.connect(url, autocommit=True) as raw:
+        raw.execute("CREATE DATABASE lost")
+    url = url.rsplit("/", 1)[0] + "/lost"
+    with proxy.before(url) as wire:
+        hasty = Settings(busy_timeout_seconds=2)
+        with spark_trickle.connect(
+            wire.url, data_path=str(tmp_path / "data"), spark=spark, settings=hasty
+        ) as lake:
+            lake.sql("CREATE TABLE src (g INT, v INT)")
+            lake.sql("INSERT INTO src VALUES (1, 1), (2, 5)")
+            query = "SELECT g, sum(v) AS s FROM src GROUP BY g"
+            lake.create_stream_table("lost", query, refresh_mode="DIFFERENTIAL")
+            lake.sql("INSERT INTO src VALUES (1, 10)")
+            wire.cut = Cut.AFTER
+            refreshed(lake, "lost", "DIFFERENTIAL")
+            assert wire.cuts == 1
+            assert_exact(lake, "lost")
+            lake.sql("INSERT INTO src VALUES (2, 20)")
+            wire.cut, wire.reachable_after = Cut.AFTER, False
+            with pytest.raises(CommitUnknownError):
+                lake.refresh_stream_table("lost")
+    with spark_trickle.connect(url, data_path=str(tmp_path / "data"), spark=spark) as lake:
+        assert "ERROR" not in [r.effective_mode for r in lake.refresh_history("lost")]
+        refreshed(lake, "lost", "NO_DATA")
+        assert_exact(lake, "lost")
+        assert rows(lake, "lost") == [(1, 11), (2, 25)]
