@@ -11,6 +11,7 @@ from spark_trickle.compile import compile_query
 from spark_trickle.delta.support import Incremental
 from support.delta_law import Laboratory
 from support.examples import SOURCES, example, explained, failure_of
+from support.predicates import TESTS, TEXT_TESTS
 from support.queries import Data, Row
 
 EXAMPLES = 2_000
@@ -37,6 +38,9 @@ CONSTRUCTS = [
     *("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN"),
     *("UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"),
     *("on =", "on <", "on >=", "on IS NOT DISTINCT FROM"),
+    *("by text", "of text", "on text"),
+    *TESTS,
+    *TEXT_TESTS,
 ]
 
 

@@ -89,4 +89,6 @@ def _constant(types: list[tuple[str, str]], rows: list[Row]) -> str:
 
 
 def _literal(value: object) -> str:
-    return "NULL" if value is None else str(value)
+    if value is None:
+        return "NULL"
+    return str(value) if isinstance(value, int) else f"'{value}'"

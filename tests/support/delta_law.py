@@ -15,9 +15,8 @@ from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, compile_query
 from spark_trickle.ir.types import Column, Source, Version
+from support.predicates import Kind
 from support.queries import Data, Row
-
-INT = exp.DataType.build("INT")
 
 
 @dataclass(frozen=True)
@@ -31,10 +30,16 @@ class Failure:
     delta_plan: str
 
 
-def int_sources(tables: Mapping[str, tuple[str, ...]]) -> dict[str, Source]:
-    """Sources whose columns all are INT."""
+def sources_of(tables: Mapping[str, Mapping[str, Kind]]) -> dict[str, Source]:
+    """Sources with columns of these kinds."""
     return {
-        name: Source(name, tuple(Column(i, c, INT) for i, c in enumerate(columns)))
+        name: Source(
+            name,
+            tuple(
+                Column(i, c, exp.DataType.build(kind.type, dialect="spark"))
+                for i, (c, kind) in enumerate(columns.items())
+            ),
+        )
         for name, columns in tables.items()
     }
 

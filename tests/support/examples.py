@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 
 from spark_trickle.compile import CompiledQuery, compile_query
-from support.delta_law import Failure, Laboratory, int_sources, report, run_example, shrink
+from support.delta_law import Failure, Laboratory, report, run_example, shrink, sources_of
 from support.queries import TABLES, Data, QueryMaker, random_data
 
-SOURCES = int_sources(TABLES)
+SOURCES = sources_of(TABLES)
 MAX_DEPTH = 4
 
 
@@ -30,6 +30,13 @@ def example(number: int, *, depth: int = MAX_DEPTH) -> Example:
     maker = QueryMaker(random)
     sql = maker.query(random.randint(0, depth))
     return Example(number, sql, random_data(random), maker.features)
+
+
+def join_example(number: int) -> Example:
+    """An example whose query depends on tests of plain columns."""
+    random = Random(number)
+    maker = QueryMaker(random)
+    return Example(number, maker.tested_join(), random_data(random), maker.features)
 
 
 def failure_of(found: Example, laboratory: Laboratory) -> Failure | None:

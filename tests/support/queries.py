@@ -1,7 +1,8 @@
 """Random queries as SQL text, in words that Spark and DuckDB understand alike.
 
-All columns are integers or NULL from a tiny domain, so that duplicates, NULL keys, vanishing groups
-and empty inputs happen all the time. Every generated query names its outputs ``c0, c1, …``.
+Columns hold values of tiny domains, or NULL, so that duplicates, NULL keys, vanishing groups and
+empty inputs happen all the time. Every generated query names its outputs ``c0, c1, …``, which all
+are integers; columns of texts and dates are tested, joined on, grouped by and measured.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-TABLES: dict[str, tuple[str, ...]] = {
-    "t": ("a", "b", "c"),
-    "s": ("a", "d"),
-    "u": ("e", "f", "g"),
+from support.predicates import COMPARISONS, DATE, NUMBER, TEXT, Kind, PredicateMaker
+
+TABLES: dict[str, dict[str, Kind]] = {
+    "t": {"a": NUMBER, "b": NUMBER, "c": NUMBER, "x": TEXT},
+    "s": {"a": NUMBER, "d": NUMBER, "y": TEXT},
+    "u": {"e": NUMBER, "f": NUMBER, "g": NUMBER, "h": DATE},
 }
-DOMAIN: tuple[int | None, ...] = (0, 1, 2, 3, None)
 
 Row = tuple[object, ...]
 
@@ -39,11 +41,10 @@ class Data:
 
 def random_data(random: Random, *, rows: int = 9) -> Data:
     """Small tables; most of them change, by inserts, deletes and updates of one batch."""
-    before = {
-        n: _rows(random, len(c), random.choice((0, 2, rows, rows))) for n, c in TABLES.items()
-    }
+    kinds = {name: tuple(columns.values()) for name, columns in TABLES.items()}
+    before = {n: _rows(random, k, random.choice((0, 2, rows, rows))) for n, k in kinds.items()}
     delta: dict[str, Counter[Row]] = {}
-    for name, columns in TABLES.items():
+    for name, columns in kinds.items():
         if random.random() < 0.15:
             continue
         after = Counter(before[name])
@@ -52,19 +53,25 @@ def random_data(random: Random, *, rows: int = 9) -> Data:
                 after[row] -= 1
                 if random.random() < 0.5:
                     changed = list(row)
-                    changed[random.randrange(len(row))] = random.choice(DOMAIN)
+                    place = random.randrange(len(row))
+                    changed[place] = random.choice(columns[place].domain)
                     after[tuple(changed)] += 1
-        after.update(_rows(random, len(columns), random.choice((0, 1, 2, 3, 4))))
+        after.update(_rows(random, columns, random.choice((0, 1, 2, 3, 4))))
         after.subtract(before[name])
         delta[name] = Counter({row: weight for row, weight in after.items() if weight})
     return Data(before, delta)
 
 
-def _rows(random: Random, width: int, count: int) -> Counter[Row]:
+def _rows(random: Random, kinds: tuple[Kind, ...], count: int) -> Counter[Row]:
     rows: Counter[Row] = Counter()
     for _ in range(count):
-        rows[tuple(random.choice(DOMAIN) for _ in range(width))] += random.choice((1, 1, 1, 2))
+        row = tuple(random.choice(kind.domain) for kind in kinds)
+        rows[row] += random.choice((1, 1, 1, 2))
     return rows
+
+
+def _first(table: str) -> str:
+    return next(iter(TABLES[table]))
 
 
 @dataclass
@@ -74,6 +81,8 @@ class QueryMaker:
     random: Random
     features: Counter[str] = field(default_factory=Counter)
     _names: int = 0
+    _others: dict[str, list[tuple[str, Kind]]] = field(default_factory=dict)
+    """By alias of a table: its columns that are no integers."""
 
     def query(self, depth: int, width: int | None = None) -> str:
         """A query with ``width`` columns."""
@@ -86,6 +95,20 @@ class QueryMaker:
         self.features[kind] += 1
         maker = getattr(self, f"_{kind}")
         return str(maker(depth, width))
+
+    def tested_join(self) -> str:
+        """Two tables joined by an equality, and plain tests of their columns."""
+        left, columns = self._item(0)
+        right, more = self._item(0)
+        kind = self.random.choice(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN"))
+        on = f"{self.random.choice(columns)} = {self.random.choice(more)}"
+        both = columns + more
+        tests = " AND ".join(self._predicate(both, 0) for _ in range(self.random.randint(1, 2)))
+        source = f"FROM {left} {kind} {right} ON {on} WHERE {tests}"
+        key = self.random.choice(both)
+        if self.random.random() < 0.3:
+            return f"SELECT {key} AS c0, {self._aggregate(both)} AS c1 {source} GROUP BY {key}"
+        return f"SELECT {key} AS c0, {self.random.choice(both)} AS c1 {source}"
 
     def _alias(self) -> str:
         self._names += 1
@@ -105,6 +128,10 @@ class QueryMaker:
         texts = [*keys, *(self._aggregate(columns) for _ in range(3))]
         chosen = self.random.sample(texts, width) if width <= len(texts) else texts
         outputs = ", ".join(f"{text} AS c{i}" for i, text in enumerate(chosen))
+        others = self._no_numbers(columns)
+        if others and self.random.random() < 0.3:
+            self.features["by text"] += 1
+            keys.append(self.random.choice(others)[0])
         having = ""
         if self.random.random() < 0.3:
             self.features["having"] += 1
@@ -157,7 +184,8 @@ class QueryMaker:
         )
         column = self.random.choice(columns)
         order = f"ORDER BY {column} NULLS FIRST"
-        total = "ORDER BY " + ", ".join(f"{c} NULLS FIRST" for c in columns)
+        whole = [*columns, *(c for c, _ in self._no_numbers(columns))]
+        total = "ORDER BY " + ", ".join(f"{c} NULLS FIRST" for c in whole)
         call = self.random.choice(
             (
                 f"count(*) OVER (PARTITION BY {partition})",
@@ -225,7 +253,14 @@ class QueryMaker:
                 [f"{alias}.c{i}" for i in range(width)],
             )
         name = self.random.choice(sorted(TABLES))
-        return f"{name} AS {alias}", [f"{alias}.{column}" for column in TABLES[name]]
+        kinds = {f"{alias}.{column}": kind for column, kind in TABLES[name].items()}
+        self._others[alias] = [(c, kind) for c, kind in kinds.items() if kind is not NUMBER]
+        return f"{name} AS {alias}", [c for c, kind in kinds.items() if kind is NUMBER]
+
+    def _no_numbers(self, columns: list[str]) -> list[tuple[str, Kind]]:
+        """The columns of other kinds beside these."""
+        aliases = dict.fromkeys(column.split(".")[0] for column in columns)
+        return [found for alias in aliases for found in self._others.get(alias, ())]
 
     def _on(self, left: list[str], right: list[str]) -> str:
         a, b = self.random.choice(left), self.random.choice(right)
@@ -235,36 +270,41 @@ class QueryMaker:
         if self.random.random() < 0.25:
             extra = f"{self.random.choice(left)} {self._compare()} {self.random.choice(right)}"
             text = f"{text} {self.random.choice(('AND', 'AND', 'OR'))} {extra}"
-        if self.random.random() < 0.15:
-            text = f"{text} AND {self.random.choice(left)} > 0"
+        if self.random.random() < 0.35:
+            text = f"{text} AND {self._test(self.random.choice((left, right)))}"
+        pairs = [
+            f"{one} = {two}"
+            for one, kind in self._no_numbers(left)
+            for two, other in self._no_numbers(right)
+            if kind is other
+        ]
+        if pairs and self.random.random() < 0.3:
+            self.features["on text"] += 1
+            return f"{self.random.choice(pairs)} AND {text}"
         return text
 
     def _where(self, columns: list[str], depth: int) -> str:
-        if self.random.random() < 0.6:
+        if self.random.random() < 0.45:
             return ""
         return f" WHERE {self._predicate(columns, depth)}"
 
     def _predicate(self, columns: list[str], depth: int) -> str:
-        column = self.random.choice(columns)
         roll = self.random.random()
         if roll < 0.15:
             left, right = self._predicate(columns, depth - 1), self._predicate(columns, depth - 1)
             return f"({left} {self.random.choice(('AND', 'OR'))} {right})"
         if roll < 0.55 and depth > 0:
             return self._subquery_test(columns, depth)
-        return str(
-            self.random.choice(
-                (
-                    f"{column} {self._compare()} {self.random.randint(0, 3)}",
-                    f"{column} {self._compare()} {self.random.choice(columns)}",
-                    f"{column} IS NULL",
-                    f"{column} IS NOT NULL",
-                    f"{column} IN (1, 2)",
-                    f"NOT ({column} = {self.random.choice(columns)})",
-                    f"COALESCE({column}, 0) < 2",
-                )
-            )
-        )
+        return self._test(columns)
+
+    def _test(self, columns: list[str]) -> str:
+        """A test of a plain column."""
+        maker = PredicateMaker(self.random, self.features)
+        others = self._no_numbers(columns)
+        if others and self.random.random() < 0.6:
+            column, kind = self.random.choice(others)
+            return maker.test(column, kind, [c for c, other in others if other is kind])
+        return maker.test(self.random.choice(columns), NUMBER, columns)
 
     def _subquery_test(self, columns: list[str], depth: int) -> str:
         column = self.random.choice(columns)
@@ -272,7 +312,7 @@ class QueryMaker:
         self.features[kind] += 1
         inner, alias = self._item(depth - 1)[0], None
         inner_name = inner.rsplit(" AS ", 1)[1]
-        first = "c0" if inner.startswith("(") else TABLES[inner.split(" ", 1)[0]][0]
+        first = "c0" if inner.startswith("(") else _first(inner.split(" ", 1)[0])
         alias = f"{inner_name}.{first}"
         correlated = f"{alias} {self.random.choice(('=', '=', '<'))} {self.random.choice(columns)}"
         match kind:
@@ -298,10 +338,17 @@ class QueryMaker:
         return str(self.random.randint(0, 3))
 
     def _compare(self) -> str:
-        return self.random.choice(("=", "<", ">", "<=", ">=", "<>"))
+        return self.random.choice(COMPARISONS)
 
     def _aggregate(self, columns: list[str]) -> str:
         column = self.random.choice(columns)
+        others = [c for c, kind in self._no_numbers(columns) if kind is TEXT]
+        if others and self.random.random() < 0.2:
+            self.features["of text"] += 1
+            call = self.random.choice(("length(max({}))", "length(min({}))", "count(DISTINCT {})"))
+            return call.format(self.random.choice(others))
+        if self.random.random() < 0.1:
+            return f"count(*) FILTER (WHERE {self._test(columns)})"
         call = self.random.choice(
             (
                 "count(*)",
@@ -327,9 +374,11 @@ class QueryMaker:
         if depth > 1 and self.random.random() < 0.1:
             self.features["scalar in select"] += 1
             name = self.random.choice(sorted(TABLES))
-            inner, first = self._alias(), TABLES[name][0]
+            inner, first = self._alias(), _first(name)
             equal = f"{inner}.{first} = {column}"
             return f"(SELECT max({inner}.{first}) FROM {name} AS {inner} WHERE {equal})"
+        if self.random.random() < 0.1:
+            return f"CASE WHEN {self._test(columns)} THEN {column} ELSE 0 END"
         return str(
             self.random.choice(
                 (

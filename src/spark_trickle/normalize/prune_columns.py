@@ -122,11 +122,15 @@ def _union(node: UnionAll, wanted: Wanted) -> Node:
 
 
 def _window(node: Window, wanted: Wanted) -> Node:
+    """Rows that differ only in what nobody reads must be equal, or numbering them is a choice."""
     calls = tuple(pair for pair in node.calls if pair[0].id in wanted)
     if not calls:
         return _pruned(node.input, wanted)
     kept = replace(node, calls=calls)
-    return replace(kept, input=_pruned(node.input, wanted | reads(kept)))
+    below = wanted | reads(kept)
+    input = _pruned(node.input, below)
+    read = tuple(column for column in input.columns if column.id in below)
+    return replace(kept, input=_exactly(input, read) if read else input)
 
 
 def _expand(node: Expand, wanted: Wanted) -> Node:
