@@ -109,25 +109,29 @@ class CompiledQuery:
         ``insert_only`` names those of them whose change is known to hold no deleted row.
         """
         self._incremental()
-        asked = frozenset(changed), frozenset(insert_only)
-        if asked not in self._deltas:
-            self._deltas[asked] = self._delta(*asked)
-        return self._deltas[asked]
-
-    @cached_property
-    def _deltas(self) -> dict[tuple[frozenset[str], frozenset[str]], DeltaPlan]:
-        """The same sources tend to change again."""
-        return {}
-
-    def _delta(self, changed: frozenset[str], insert_only: frozenset[str]) -> DeltaPlan:
-        moved = changed
+        asked, inserts = frozenset(changed), frozenset(insert_only)
+        moved = asked
         deltas = []
         for part in self.parts:
-            delta = PartDelta.of(part, moved, insert_only)
+            delta = self.part_delta(part, moved, inserts)
             if delta is not None:
                 deltas.append(delta)
                 moved |= {part.name}
-        return DeltaPlan(changed, tuple(deltas))
+        return DeltaPlan(asked, tuple(deltas))
+
+    def part_delta(
+        self, part: Part, changed: frozenset[str], insert_only: frozenset[str] = frozenset()
+    ) -> PartDelta | None:
+        """The delta of one part, which may be of the caller's making under a name of its own."""
+        asked = part.name, changed, insert_only
+        if asked not in self._deltas:
+            self._deltas[asked] = PartDelta.of(part, changed, insert_only)
+        return self._deltas[asked]
+
+    @cached_property
+    def _deltas(self) -> dict[tuple[str, frozenset[str], frozenset[str]], PartDelta | None]:
+        """The same sources tend to change again."""
+        return {}
 
     def full_query(self, part: Part, names: TableNames) -> exp.Query:
         """All rows of a part under their stored names; its scans all ask for AFTER."""

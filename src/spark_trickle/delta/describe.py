@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from spark_trickle.delta.needs import Need
 from spark_trickle.delta.segment import RESULT, Part, Strategy
 from spark_trickle.ir.explain import explain, headline
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.shared import Shared
-from spark_trickle.ir.walk import children
+from spark_trickle.ir.walk import children, scans
 
 MEANING = {
     Strategy.ALGEBRA: "delta by the laws of its operators",
@@ -41,10 +42,41 @@ def describe_strategy(parts: Iterable[Part]) -> str:
     return "".join(f"{title(part)}: {MEANING[part.strategy]}\n" for part in parts)
 
 
-def describe_delta(part: Part, plan: Node, needed: Iterable[Need]) -> str:
+def describe_delta(part: Part, plan: Node, needed: Sequence[Need]) -> str:
     """The delta of a part and what it reads."""
-    reads = "".join(f"  reads {_need(number, need)}\n" for number, need in enumerate(needed))
+    listed = enumerate(_listed_once(plan, needed))
+    reads = "".join(f"  reads {_need(number, need)}\n" for number, need in listed)
     return f"delta of {title(part)}\n{reads}{_indented(_once(plan))}"
+
+
+def _listed_once(plan: Node, needed: Sequence[Need]) -> list[Need]:
+    """The needs, numbered anew, with those of a shared sub-plan once unless they differ.
+
+    Needs refer to each other, so those of one scan are told apart until nothing more differs.
+    """
+    shared = Shared(plan)
+    kinds = _numbered([shared.number(scan) for scan in scans(plan)])
+    while True:
+        told = [_renumbered(need, kinds) for need in needed]
+        finer = _numbered(
+            [(kind, frozenset(n.keys.items())) for kind, n in zip(kinds, told, strict=True)]
+        )
+        if finer == kinds:
+            return [told[kinds.index(kind)] for kind in range(max(kinds, default=-1) + 1)]
+        kinds = finer
+
+
+def _numbered(marks: Iterable[object]) -> list[int]:
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(mark, len(numbers)) for mark in marks]
+
+
+def _renumbered(need: Need, kinds: Sequence[int]) -> Need:
+    keys = {
+        column: frozenset(frozenset((kinds[n], name) for n, name in origins) for origins in bounds)
+        for column, bounds in need.keys.items()
+    }
+    return replace(need, keys=keys)
 
 
 def _once(plan: Node) -> str:

@@ -178,7 +178,7 @@ class Computation:
 
     def _move(self, reserve: Reserve, changed: frozenset[str], insert_only: frozenset[str]) -> None:
         """Apply the delta of a TopK's input to its reserve; read it again only if it runs dry."""
-        moving = PartDelta.of(reserve.part, changed, insert_only)
+        moving = self.compiled.part_delta(reserve.part, changed, insert_only)
         if moving is None:
             return
         delta = self._compute(moving)

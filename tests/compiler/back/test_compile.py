@@ -13,6 +13,7 @@ from spark_trickle.errors import UnsupportedQueryError, UserError
 from spark_trickle.ir.nodes import Join, Scan
 from spark_trickle.ir.types import Source, Version
 from spark_trickle.ir.walk import nodes, scans
+from spark_trickle.maintain.reserve import Reserve, reserve_of
 from support import tpch
 from support.tpch import source
 
@@ -170,3 +171,39 @@ def test_equalities_among_integer_types_carry_keys() -> None:
     needed = {(need.source, need.version): need.keys for need in delta.needs}
     origins = frozenset({(next(iter(needed)) == ("w", Version.AFTER), "a")})
     assert needed["w", Version.AFTER] == {"a": frozenset({origins})}
+
+
+def test_a_window_stores_only_what_is_read() -> None:
+    sql = """
+        SELECT 1 + x.b AS e, row_number() OVER (PARTITION BY x.c ORDER BY x.b, x.c) AS n
+        FROM (SELECT t.b, t.c FROM t FULL JOIN u ON t.a < u.d) AS x CROSS JOIN u
+    """
+    segment = compiled(sql).segments[0]
+    assert [column.name for column in segment.columns] == ["b", "c", "row_number"]
+
+
+def test_the_delta_of_a_part_is_compiled_once() -> None:
+    query = compiled("SELECT b, count(*) AS n FROM t GROUP BY b")
+    first, again = (query.delta({"t"}, {"t"}).parts for _ in range(2))
+    assert all(one is other for one, other in zip(first, again, strict=True))
+    top = compiled("SELECT a, b FROM t ORDER BY a, b LIMIT 3")
+    changed = frozenset({"t"})
+    moving = [top.part_delta(_reserve(top).part, changed) for _ in range(2)]
+    assert moving[0] is not None
+    assert moving[0] is moving[1]
+    assert top.part_delta(_reserve(top).part, frozenset({"u"})) is None
+
+
+def _reserve(query: CompiledQuery) -> Reserve:
+    found = reserve_of(query)
+    assert found is not None
+    return found
+
+
+def test_reads_of_a_shared_sub_plan_are_listed_once() -> None:
+    text = compiled("SELECT b, count(*) AS n FROM t GROUP BY b").explain("delta")
+    assert [line.strip() for line in text.splitlines() if " reads " in line] == [
+        "reads [0] t@delta",
+        "reads [1] __segment_1@before where b in [0].b",
+        "reads [0] __segment_1@delta",
+    ]
