@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import tempfile
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 import spark_trickle
-from spark_trickle.tpch import data, queries, results
-from spark_trickle.tpch.bench import Options, Progress, run
+from spark_trickle.tpch import data, queries
+from spark_trickle.tpch.bench import BY_DELTA, Options, Progress, run
 from spark_trickle.tpch.schema import ORDERS
 
 NUMBERS = (1, 3, 5, 6, 10, 12, 14, 18)
@@ -24,14 +25,15 @@ BAR = 2.5
 RESULTS = Path(__file__).parent / "results"
 
 
-def measure(scale: float, orders: int, cycles: int, memory: str) -> list[results.Line]:
-    """Medians at one scale, in a lake of its own."""
+def measure(scale: float, orders: int, cycles: int, memory: str) -> dict[str, float]:
+    """Median seconds of each query at one scale, in a lake of its own."""
     options = Options(
         scale=scale,
         fraction=orders / ORDERS.rows(scale),
         cycles=cycles,
         numbers=NUMBERS,
-        auto=False,
+        modes=(BY_DELTA,),
+        alone=False,
         ends_only=True,
     )
     console = Console(stderr=True)
@@ -45,21 +47,25 @@ def measure(scale: float, orders: int, cycles: int, memory: str) -> list[results
         tempfile.TemporaryDirectory(prefix="trickle-scaling-") as temporary,
         spark_trickle.connect(Path(temporary) / "lake", settings=settings) as lake,
     ):
-        return results.lines(run(lake, folder, options, told))
+        measured = run(lake, folder, options, told)
+    return {
+        queries.name(number): statistics.median(m.seconds for m in measured if m.query == number)
+        for number in NUMBERS
+    }
 
 
-def show(found: dict[float, list[results.Line]]) -> None:
+def show(found: dict[float, dict[str, float]]) -> None:
     table = Table(title="seconds by deltas, the same changed rows", header_style="bold")
     table.add_column("query")
     for scale in found:
         table.add_column(f"scale {scale:g}", justify="right")
     table.add_column("largest / smallest", justify="right")
-    for place, number in enumerate(NUMBERS):
-        seconds = [lines[place].differential for lines in found.values()]
+    for name in map(queries.name, NUMBERS):
+        seconds = [medians[name] for medians in found.values()]
         growth = seconds[-1] / seconds[0]
         mark = "green" if growth < BAR else "red"
         cells = [f"{value:.2f}" for value in seconds]
-        table.add_row(queries.name(number), *cells, f"[{mark}]{growth:.2f}x[/]")
+        table.add_row(name, *cells, f"[{mark}]{growth:.2f}x[/]")
     Console().print(table)
 
 
@@ -73,10 +79,7 @@ def main() -> None:
     found = {s: measure(s, asked.orders, asked.cycles, asked.memory) for s in asked.scales}
     show(found)
     RESULTS.mkdir(exist_ok=True)
-    kept = {
-        f"{scale:g}": {queries.name(line.query): line.differential for line in lines}
-        for scale, lines in found.items()
-    }
+    kept = {f"{scale:g}": medians for scale, medians in found.items()}
     (RESULTS / "tpch-scaling.json").write_text(json.dumps(kept, indent=2) + "\n")
 
 

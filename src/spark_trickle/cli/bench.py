@@ -33,18 +33,20 @@ def tpch(
     queries: Annotated[str, typer.Option(help="Which of the 22, such as 1,3,18.")] = "",
     ends_only: Annotated[bool, typer.Option(help="Orders come and go, nothing else.")] = False,
     auto: Annotated[bool, typer.Option(help="Measure mode AUTO too.")] = True,
+    alone: Annotated[bool, typer.Option(help="Measure the queries by themselves too.")] = True,
     memory: Annotated[str, typer.Option(help="Memory of the Spark driver.")] = "4g",
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("bench/results"),
 ) -> None:
     """The 22 queries of TPC-H as stream tables: FULL against DIFFERENTIAL refresh."""
-    from spark_trickle.tpch.bench import Options
+    from spark_trickle.tpch.bench import BY_DELTA, CHOSEN, IN_FULL, Options
 
     options = Options(
         scale=sf,
         fraction=churn,
         cycles=cycles,
         numbers=_numbers(queries),
-        auto=auto,
+        modes=(BY_DELTA, IN_FULL, CHOSEN) if auto else (BY_DELTA, IN_FULL),
+        alone=alone,
         ends_only=ends_only,
     )
     _run(options, memory, out)

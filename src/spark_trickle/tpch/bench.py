@@ -29,17 +29,15 @@ class Options:
     fraction: float = 0.001
     cycles: int = 3
     numbers: Sequence[int] = tuple(queries.NUMBERS)
-    auto: bool = True
-    """Measure a third twin in mode AUTO."""
+    modes: tuple[str, ...] = (BY_DELTA, IN_FULL, CHOSEN)
+    """The twins of each query."""
+    alone: bool = True
+    """Measure the query by itself too."""
     ends_only: bool = False
     """RF1 and RF2 only: orders come and go, nothing else changes."""
     warm_up: int = 1
     """Cycles before those that count."""
     seed: int = 1
-
-    @property
-    def modes(self) -> tuple[str, ...]:
-        return (BY_DELTA, IN_FULL, CHOSEN) if self.auto else (BY_DELTA, IN_FULL)
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,8 @@ def run(lake: Lake, folder: Path, options: Options, listener: Listener) -> list[
         options.scale, options.fraction, options.seed, ends_only=options.ends_only
     )
     measured: list[Measurement] = []
-    total = len(options.numbers) * (len(options.modes) + 1)
+    each = len(options.modes) + options.alone
+    total = len(options.numbers) * each
     for cycle in range(1, options.warm_up + options.cycles + 1):
         warm_up = cycle <= options.warm_up
         title = "warm up" if warm_up else f"cycle {cycle - options.warm_up} of {options.cycles}"
@@ -90,8 +89,7 @@ def run(lake: Lake, folder: Path, options: Options, listener: Listener) -> list[
         for batch in changes.cycle(cycle):
             churn.apply(lake, batch)
         for place, number in enumerate(options.numbers):
-            done = place * (len(options.modes) + 1)
-            listener(Progress(f"{title}: {queries.name(number)}", done, total))
+            listener(Progress(f"{title}: {queries.name(number)}", place * each, total))
             found = _measure(lake, number, cycle - options.warm_up, options)
             measured += [] if warm_up else found
         listener(Progress(title, total, total))
@@ -117,6 +115,8 @@ def _measure(lake: Lake, number: int, cycle: int, options: Options) -> list[Meas
         started = time.perf_counter()
         report = lake.refresh_stream_table(queries.name(number) + _SUFFIX[mode])
         found.append(_of(report, number, cycle, mode, time.perf_counter() - started))
+    if not options.alone:
+        return found
     gc.collect()
     started = time.perf_counter()
     rows = lake.sql(queries.text(number)).toArrow().num_rows

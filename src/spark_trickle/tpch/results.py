@@ -22,8 +22,8 @@ class Line:
     full: float
     differential: float
     auto: float | None
-    bare: float
-    """Seconds of the query by itself."""
+    bare: float | None
+    """Seconds of the query by itself, if that was measured."""
     effective_mode: str
     """What ran when DIFFERENTIAL was asked for; several if cycles differ."""
     auto_mode: str
@@ -39,9 +39,9 @@ class Line:
         return self.full / self.differential
 
     @property
-    def bare_ratio(self) -> float:
+    def bare_ratio(self) -> float | None:
         """How many times faster than the query by itself."""
-        return self.bare / self.differential
+        return None if self.bare is None else self.bare / self.differential
 
     @property
     def auto_ratio(self) -> float | None:
@@ -68,7 +68,7 @@ def _line(measured: Sequence[Measurement], number: int) -> Line:
         _median([m.seconds for m in full]),
         _median([m.seconds for m in delta]),
         _median([m.seconds for m in auto]) if auto else None,
-        _median([m.seconds for m in by_mode[QUERY]]),
+        _median([m.seconds for m in by_mode[QUERY]]) if by_mode[QUERY] else None,
         "/".join(sorted({m.effective_mode for m in delta})),
         "/".join(sorted({m.effective_mode for m in auto})),
         int(_median([m.delta_rows for m in delta])),
@@ -107,7 +107,7 @@ def _cells(line: Line) -> tuple[str, ...]:
         line.effective_mode,
         "" if line.auto is None else f"{line.auto:.2f}",
         line.auto_mode,
-        f"{line.bare:.2f}",
+        "" if line.bare is None else f"{line.bare:.2f}",
         f"{line.delta_rows:,}",
         f"{line.rows[0]:,}",
         f"{line.rows[1]:,}",
@@ -119,11 +119,12 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 
 def _means(found: Sequence[Line]) -> list[str]:
-    text = [
-        f"geometric mean of FULL / DIFFERENTIAL: {geometric_mean([n.ratio for n in found]):.2f}x",
-        "geometric mean of the query by itself / DIFFERENTIAL: "
-        f"{geometric_mean([n.bare_ratio for n in found]):.2f}x",
-    ]
+    mean = geometric_mean([line.ratio for line in found])
+    text = [f"geometric mean of FULL / DIFFERENTIAL: {mean:.2f}x"]
+    bare = [line.bare_ratio for line in found if line.bare_ratio is not None]
+    if bare:
+        mean = geometric_mean(bare)
+        text.append(f"geometric mean of the query by itself / DIFFERENTIAL: {mean:.2f}x")
     chosen = [line.auto_ratio for line in found if line.auto_ratio is not None]
     if chosen:
         text.append(
@@ -145,7 +146,6 @@ def record(options: Options, measured: Sequence[Measurement]) -> str:
             "machine": platform.machine(),
         },
         "geometric_mean": geometric_mean([line.ratio for line in found]),
-        "geometric_mean_bare": geometric_mean([line.bare_ratio for line in found]),
         "queries": [asdict(line) | {"ratio": line.ratio} for line in found],
         "measurements": [asdict(each) for each in measured],
     }
