@@ -22,6 +22,7 @@ from spark_trickle.lower.query import lower, lower_delta
 from spark_trickle.maintain.apply import Applied, Stored, apply_delta
 from spark_trickle.maintain.finding import Finder, pruned
 from spark_trickle.maintain.matching import subtract
+from spark_trickle.maintain.near_views import NearViews
 from spark_trickle.maintain.nearby import NEAR, Nearby, comparable, distinct, inexact, nearby
 from spark_trickle.maintain.reserve import Moved, Reserve, fill, move
 from spark_trickle.spark.spill import Rows, Spill
@@ -123,23 +124,31 @@ class Computation:
             schema = self._schema(delta.part.name)
             return schema.empty_table()
         near = self._nearby(delta)
+        if near is not None:
+            return self._compute_nearby(delta, near)
 
         def view(source: str, version: Version) -> str:
-            if near is not None:
-                return self._near_view(near, source, version)
             return self._view(source, version, self._choices(delta.needs, source, version))
 
-        beside = self._view_of(delta.part) if near is not None else None
-        query = delta.query(self._names(view), nearby=near is not None, view=beside)
-        tiny = near is not None and sum(rows.after.num_rows for rows in near.values()) <= TINY
+        return self.run.fetch(render(delta.query(self._names(view))), FEW)
+
+    def _compute_nearby(self, delta: PartDelta, near: Mapping[str, Nearby]) -> Rows:
+        views = NearViews(near, lambda name, rows: self.run.rows(self._table(name), rows))
+
+        def view(source: str, version: Version) -> str:
+            if version is Version.DELTA and source not in near:
+                return self._delta_view(source)
+            return views.view(source, version)
+
+        beside = self._view_of(delta.part)
+        query = views.complete(delta.query(self._names(view), nearby=True, view=beside))
+        tiny = sum(found.rows.num_rows for found in near.values()) <= TINY
         rows = self.run.fetch(render(query), FEW, tiny=tiny)
-        names = [column.name for column in delta.part.columns]
         if beside is None:
             return rows
-        if isinstance(rows, Spill):
-            return rows.select([*names, WEIGHT])
-        self._aside[beside.name] = _of_view(rows, beside)
-        return rows.select([*names, WEIGHT])
+        if not isinstance(rows, Spill):
+            self._aside[beside.name] = _of_view(rows, beside)
+        return rows.select([*(column.name for column in delta.part.columns), WEIGHT])
 
     def _view_of(self, part: Part) -> Part | None:
         """What is made row by row of a part, and shown or reserved."""
@@ -149,12 +158,16 @@ class Computation:
 
     def _nearby(self, delta: PartDelta) -> dict[str, Nearby] | None:
         """The rows near the changes, if these are known here and few."""
-        read: dict[str, set[str]] = {}
-        for scan in (*scans(delta.plan), *scans(delta.nearby)):
-            if scan.version is not Version.DELTA:
-                read.setdefault(scan.source, set()).update(c.name for c in scan.columns)
-            elif not isinstance(self._deltas.get(scan.source), pa.Table):
-                return None
+        found = (*scans(delta.plan), *scans(delta.nearby))
+        if any(
+            scan.version is Version.DELTA
+            and not isinstance(self._deltas.get(scan.source), pa.Table)
+            for scan in found
+        ):
+            return None
+        read = {scan.source: set[str]() for scan in found if scan.version is not Version.DELTA}
+        for scan in found:
+            read.get(scan.source, set()).update(column.name for column in scan.columns)
         # What a part stores itself is staged only when its delta is known: until then it is before.
         plans = {name: self._scan(name, Version.AFTER) for name in read}
         columns = {
@@ -165,12 +178,6 @@ class Computation:
             return None
         known = {n: rows for n, rows in self._deltas.items() if isinstance(rows, pa.Table)}
         return nearby(read, delta.needs, known, Finder(self.run, plans, columns))
-
-    def _near_view(self, near: Mapping[str, Nearby], source: str, version: Version) -> str:
-        if version is Version.DELTA:
-            return self._delta_view(source)
-        rows = near[source].after if version is Version.AFTER else near[source].before
-        return self.run.rows(self._table(source), rows)
 
     def _empty(self, source: str) -> bool:
         rows = self._deltas.get(source)

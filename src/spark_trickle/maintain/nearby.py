@@ -29,12 +29,31 @@ WHOLE = 10_000
 _COUNT = "__trickle_count"
 
 
+BEFORE, AFTER = "__trickle_before", "__trickle_after"
+
+
 @dataclass(frozen=True)
 class Nearby:
     """The rows of a source near a delta, at both versions; they differ by the source's delta."""
 
-    before: pa.Table
-    after: pa.Table
+    rows: pa.Table
+    """If the source changed, with marks: ``BEFORE`` and ``AFTER`` are 1 where the version has the
+    row, else 0; ``WEIGHT`` stands at the first of equal rows."""
+    changed: bool
+
+    @property
+    def before(self) -> pa.Table:
+        return self._marked(BEFORE)
+
+    @property
+    def after(self) -> pa.Table:
+        return self._marked(AFTER)
+
+    def _marked(self, mark: str) -> pa.Table:
+        if not self.changed:
+            return self.rows
+        there = pc.equal(self.rows.column(mark), 1)
+        return self.rows.filter(there).drop_columns([BEFORE, AFTER, WEIGHT])
 
 
 class Finder(Protocol):
@@ -199,13 +218,12 @@ def _versions(found: Sequence[pa.Table], delta: pa.Table | None) -> Nearby:
     """
     names = found[0].column_names
     if delta is None and len(found) == 1:
-        return Nearby(found[0], found[0])
+        return Nearby(found[0], False)
     counted = [_counted(rows, names) for rows in found]
     count = pa.concat_tables(counted).group_by(names).aggregate([(_COUNT, "max")])
     count = count.rename_columns([*names, _COUNT])
     if delta is None:
-        rows = _repeated(count.select(names), count.column(_COUNT).to_numpy())
-        return Nearby(rows, rows)
+        return Nearby(_repeated(count.select(names), count.column(_COUNT).to_numpy()), False)
     schema = count.schema.append(pa.field(WEIGHT, pa.int64()))
     zero = pa.repeat(pa.scalar(0, pa.int64()), delta.num_rows)
     moved = delta.select([*names, WEIGHT]).add_column(len(names), _COUNT, zero).cast(schema)
@@ -215,8 +233,23 @@ def _versions(found: Sequence[pa.Table], delta: pa.Table | None) -> Nearby:
     there = both.column(f"{_COUNT}_max").to_numpy()
     weight = both.column(f"{WEIGHT}_sum").to_numpy()
     after = np.where(there > 0, there, np.maximum(weight, 0))
-    rows = both.select(names)
-    return Nearby(_repeated(rows, after - weight), _repeated(rows, after))
+    return Nearby(_marked(both.select(names), after - weight, after), True)
+
+
+def _marked(rows: pa.Table, before: np.ndarray, after: np.ndarray) -> pa.Table:
+    """Each row as often as the version has it that has more, with marks."""
+    most = np.maximum(before, after)
+    places = np.repeat(np.arange(rows.num_rows), most)
+    copy = np.arange(len(places)) - np.repeat(np.cumsum(most) - most, most)
+    marks = {
+        BEFORE: copy < before[places],
+        AFTER: copy < after[places],
+        WEIGHT: np.where(copy == 0, (after - before)[places], 0),
+    }
+    rows = rows.take(pa.array(places))
+    for name, mark in marks.items():
+        rows = rows.append_column(name, pa.array(mark.astype(np.int64)))
+    return rows
 
 
 def _counted(rows: pa.Table, names: Sequence[str]) -> pa.Table:

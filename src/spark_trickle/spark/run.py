@@ -66,7 +66,7 @@ class Run:
         return self._view(change_frame(self._spark, plan))
 
     def rows(self, table: Table, rows: Rows) -> str:
-        """A view of rows of a table, with their weights if they have any."""
+        """A view of rows of a table, with their weights and other marks, if they have any."""
         if isinstance(rows, Spill):
             return self._view(self._spilled(rows))
         if id(rows) not in self._shown:
@@ -76,7 +76,8 @@ class Run:
     def _local(self, table: Table, rows: pa.Table) -> str:
         columns = tuple(column for column in table.columns if column.name in rows.column_names)
         part = Table(table.id, table.schema, table.name, columns)
-        extra = [WEIGHT] if WEIGHT in rows.column_names else []
+        known = {column.name for column in columns}
+        extra = [name for name in rows.column_names if name not in known]
         rows = rows.select([*(column.name for column in columns), *extra])
         return self._view(local_frame(self._spark, part, rows, extra))
 
