@@ -8,12 +8,15 @@ It is not cut when
 3. it is what the result itself stores, key included: the result is its own state; or
 4. it is below another operator, recomputes the same value every time, and its key leads the order
    in which its one source is stored, so that a restriction reads few files (TPC-H q18).
+What is compared with a single value, the row of an aggregate without keys, is stored too, if it is
+5. more than one filtered scan and not compared by an equality, which few rows would meet: whenever
+   the value moves, all of it is read (TPC-H q22).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -24,8 +27,20 @@ from spark_trickle.delta.state import State, finalised, state_of
 from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.ir.aggregates import Extremum, Other, classify
 from spark_trickle.ir.explain import explain
-from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, Scan, TopK, Window
-from spark_trickle.ir.scalars import column_id, ref
+from spark_trickle.ir.nodes import (
+    Aggregate,
+    AntiJoin,
+    Distinct,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Scan,
+    SemiJoin,
+    TopK,
+    Window,
+)
+from spark_trickle.ir.scalars import column_id, column_ids, ref
 from spark_trickle.ir.types import Column, Schema, Source
 from spark_trickle.ir.walk import Ids, children, fresh_copy, fresh_ids, scans, with_children
 
@@ -98,7 +113,7 @@ class _Cutter:
         """The plan with scans of segments in place of what was cut out."""
         still_top = top and isinstance(node, Project | Filter)
         inputs = tuple(self.rewrite(child, top=still_top) for child in children(node))
-        node = with_children(node, inputs)
+        node = self._beside_value(with_children(node, inputs))
         if not isinstance(node, Keyed) or not scans(node):
             return node
         if not top and _repeatable(node) and clustered(node, self._sources):
@@ -113,6 +128,37 @@ class _Cutter:
         stored = self._store(Part("", aggregate, (), aggregate.keys, strategy, state.extrema))
         return finalised(state, stored)
 
+    def _beside_value(self, node: Node) -> Node:
+        """A join with a single value, with all that the value is compared with stored."""
+        node = filtered_first(node, self._is_value)
+        if not isinstance(node, Join):
+            return node
+        values = tuple(child for child in node.inputs if self._is_value(child))
+        others = tuple(child for child in node.inputs if not self._is_value(child))
+        if not values or not others or (len(others) == 1 and isinstance(core(others[0]), Scan)):
+            return node
+        known = {column.id for child in others for column in child.columns}
+        inside = tuple(c for c in node.conditions if column_ids(c) <= known)
+        rest = tuple(c for c in node.conditions if c not in inside)
+        if any(isinstance(condition, exp.EQ | exp.NullSafeEQ) for condition in rest):
+            return node
+        whole = Join(others, inside) if len(others) > 1 or inside else others[0]
+        keys = likely_key(whole, self._sources, {part.name: part.keys for part in self.parts})
+        stored = self._store(Part("", whole, (), keys, Strategy.ALGEBRA))
+        named = zip(whole.columns, stored.columns, strict=True)
+        same = Project(stored, tuple((column, ref(own)) for column, own in named))
+        order = {column.id: place for place, column in enumerate(node.columns)}
+        joined = Join((same, *values), rest)
+        if [order[column.id] for column in joined.columns] == sorted(order.values()):
+            return joined
+        return Project(joined, tuple((column, ref(column)) for column in node.columns))
+
+    def _is_value(self, node: Node) -> bool:
+        """Whether a plan is the single row of a segment without keys."""
+        bottom = core(node)
+        parts = [p for p in self.parts if isinstance(bottom, Scan) and p.name == bottom.source]
+        return any(isinstance(p.plan, Aggregate) and not p.keys for p in parts)
+
     def _store(self, unnamed: Part) -> Scan:
         """A scan of the segment that holds the part; equal plans share one."""
         signature = _signature(unnamed.plan)
@@ -126,6 +172,25 @@ class _Cutter:
             self.parts.append(part)
             self._known[signature] = part
         return Scan(part.name, tuple(self._ids.copy(column) for column in part.columns))
+
+
+def filtered_first(node: Node, is_value: Callable[[Node], bool]) -> Node:
+    """Semi and anti joins below a join with a single value, whose columns they do not test.
+
+    They keep or drop rows by the columns of the other inputs, so the order does not matter.
+    """
+    if not isinstance(node, SemiJoin | AntiJoin) or not isinstance(node.left, Join):
+        return node
+    join = node.left
+    tested = {id for condition in node.conditions for id in column_ids(condition)}
+    for place, child in enumerate(join.inputs):
+        own = {column.id for column in child.columns}
+        others = {column.id for column in join.columns} - own
+        if any(map(is_value, join.inputs)) and not is_value(child) and not tested & others:
+            filtered = replace(node, left=child)
+            inputs = (*join.inputs[:place], filtered, *join.inputs[place + 1 :])
+            return replace(join, inputs=inputs)
+    return node
 
 
 def state_for(node: Keyed, ids: Ids) -> State | None:

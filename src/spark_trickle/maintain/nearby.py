@@ -24,7 +24,7 @@ from spark_trickle.storage.types import arrow_type
 
 NEAR = 200_000
 """More rows than this, of one source, are not near."""
-WHOLE = 10_000
+WHOLE = 50_000
 """A source that nothing ties to a delta is near as a whole if it has no more rows than this."""
 _COUNT = "__trickle_count"
 
