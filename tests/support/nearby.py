@@ -11,8 +11,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, PartDelta
+from spark_trickle.delta.segment import Part
+from spark_trickle.delta.views import viewed
 from spark_trickle.ir.types import Version
-from spark_trickle.ir.walk import scans
+from spark_trickle.maintain.near_views import NearViews, columns_read
 from spark_trickle.maintain.nearby import nearby
 from spark_trickle.storage.reader import Choice, meets
 from support.delta_law import Laboratory, table_names
@@ -46,33 +48,33 @@ def wrong_nearby(laboratory: Laboratory, query: CompiledQuery, data: Data, seed:
     inserts = [name for name in changed if not -data.delta[name]]
     known = set(changed)
     for delta in query.delta(changed, inserts).parts:
-        found = _delta_nearby(laboratory, delta, known, Random(seed))
-        if found is not None and found != _stored(laboratory, delta):
-            return f"{delta.part.name}: {found} instead of {_stored(laboratory, delta)}"
+        view = query.result if viewed(query.result) == delta.part.name else None
+        found = _delta_nearby(laboratory, delta, known, Random(seed), view)
+        for part, rows in found.items():
+            if rows != _stored(laboratory, part):
+                return f"{part}: {rows} instead of {_stored(laboratory, part)}"
         known.add(delta.part.name)
     return None
 
 
-def _stored(laboratory: Laboratory, delta: PartDelta) -> Counter[Row]:
-    table = table_names(delta.part.name, Version.DELTA).sql("duckdb")
+def _stored(laboratory: Laboratory, part: str) -> Counter[Row]:
+    table = table_names(part, Version.DELTA).sql("duckdb")
     return Counter(laboratory.connection.execute(f"SELECT * FROM {table}").fetchall())
 
 
 def _delta_nearby(
-    laboratory: Laboratory, delta: PartDelta, known: set[str], chance: Random
-) -> Counter[Row] | None:
+    laboratory: Laboratory, delta: PartDelta, known: set[str], chance: Random, view: Part | None
+) -> dict[str, Counter[Row]]:
+    """By part: the delta of one, and of the view that comes beside it."""
     connection = laboratory.connection
 
     def rows(source: str, version: Version) -> pa.Table:
         table = table_names(source, version).sql("duckdb")
         return connection.execute(f"SELECT * FROM {table}").to_arrow_table()
 
-    read: dict[str, set[str]] = {}
-    for scan in (*scans(delta.plan), *scans(delta.nearby)):
-        if scan.version is not Version.DELTA:
-            read.setdefault(scan.source, set()).update(column.name for column in scan.columns)
+    read = columns_read(delta)
     if not all(read.values()):
-        return None
+        return {}
     tables = {
         source: rows(source, Version.AFTER if source in known else Version.BEFORE).select(
             sorted(columns)
@@ -84,20 +86,32 @@ def _delta_nearby(
     near = nearby(read, delta.needs, deltas, finder)
     assert near is not None
     laboratory.left_out += finder.left_out
-    connection.execute("CREATE SCHEMA IF NOT EXISTS near")
-    for source, both in near.items():
-        for version, found in ((Version.BEFORE, both.before), (Version.AFTER, both.after)):
-            name = near_name(source, version).sql("duckdb")
-            connection.register("found", found)
-            connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM found")
-            connection.unregister("found")
-    sql = delta.query(near_name, nearby=True).sql("duckdb")
-    return Counter(connection.execute(sql).fetchall())
+
+    def show(source: str, rows: pa.Table) -> str:
+        connection.register("found", rows)
+        connection.execute(f'CREATE OR REPLACE TABLE "near {source}" AS SELECT * FROM found')
+        connection.unregister("found")
+        return f"near {source}"
+
+    views = NearViews(near, show)
+
+    def name(source: str, version: Version) -> exp.Table:
+        if version is Version.DELTA and source not in near:
+            return table_names(source, version)
+        return exp.Table(this=exp.Identifier(this=views.view(source, version), quoted=True))
+
+    query = views.complete(delta.query(name, nearby=True, view=view))
+    return _by_part(connection.execute(query.sql("duckdb")).fetchall(), delta.part, view)
 
 
-def near_name(source: str, version: Version) -> exp.Table:
-    """Where the rows near the changes are."""
-    if version is Version.DELTA:
-        return table_names(source, version)
-    name = exp.Identifier(this=f"{source}@{version.value}", quoted=True)
-    return exp.Table(this=name, db=exp.Identifier(this="near", quoted=True))
+def _by_part(rows: list[Row], part: Part, view: Part | None) -> dict[str, Counter[Row]]:
+    if view is None:
+        return {part.name: Counter(rows)}
+    own = len(part.columns)
+    beside: Counter[Row] = Counter()
+    for row in rows:
+        if row[-2]:
+            beside[row[own:-2]] += row[-1]
+    shown = {(*row, weight): 1 for row, weight in beside.items() if weight}
+    mine = Counter((*row[:own], row[-1]) for row in rows)
+    return {part.name: mine, view.name: Counter(shown)}

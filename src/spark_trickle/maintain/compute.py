@@ -22,7 +22,7 @@ from spark_trickle.lower.query import lower, lower_delta
 from spark_trickle.maintain.apply import Applied, Stored, apply_delta
 from spark_trickle.maintain.finding import Finder, pruned
 from spark_trickle.maintain.matching import subtract
-from spark_trickle.maintain.near_views import NearViews
+from spark_trickle.maintain.near_views import NearViews, columns_read
 from spark_trickle.maintain.nearby import NEAR, Nearby, comparable, distinct, inexact, nearby
 from spark_trickle.maintain.reserve import Moved, Reserve, fill, move
 from spark_trickle.spark.spill import Rows, Spill
@@ -158,16 +158,11 @@ class Computation:
 
     def _nearby(self, delta: PartDelta) -> dict[str, Nearby] | None:
         """The rows near the changes, if these are known here and few."""
-        found = (*scans(delta.plan), *scans(delta.nearby))
-        if any(
-            scan.version is Version.DELTA
-            and not isinstance(self._deltas.get(scan.source), pa.Table)
-            for scan in found
-        ):
+        changed = {s.source for s in scans(delta.nearby) if s.version is Version.DELTA}
+        changed |= {s.source for s in scans(delta.plan) if s.version is Version.DELTA}
+        if not all(isinstance(self._deltas.get(name), pa.Table) for name in changed):
             return None
-        read = {scan.source: set[str]() for scan in found if scan.version is not Version.DELTA}
-        for scan in found:
-            read.get(scan.source, set()).update(column.name for column in scan.columns)
+        read = columns_read(delta)
         # What a part stores itself is staged only when its delta is known: until then it is before.
         plans = {name: self._scan(name, Version.AFTER) for name in read}
         columns = {
