@@ -109,23 +109,22 @@ class CompiledQuery:
         ``insert_only`` names those of them whose change is known to hold no deleted row.
         """
         self._incremental()
-        asked, inserts = frozenset(changed), frozenset(insert_only)
-        moved = asked
+        moved = frozenset(changed)
         deltas = []
         for part in self.parts:
-            delta = self.part_delta(part, moved, inserts)
+            delta = self.part_delta(part, moved, insert_only)
             if delta is not None:
                 deltas.append(delta)
                 moved |= {part.name}
-        return DeltaPlan(asked, tuple(deltas))
+        return DeltaPlan(frozenset(changed), tuple(deltas))
 
     def part_delta(
-        self, part: Part, changed: frozenset[str], insert_only: frozenset[str] = frozenset()
+        self, part: Part, changed: Collection[str], insert_only: Collection[str] = ()
     ) -> PartDelta | None:
         """The delta of one part, which may be of the caller's making under a name of its own."""
-        asked = part.name, changed, insert_only
+        asked = part.name, frozenset(changed), frozenset(insert_only)
         if asked not in self._deltas:
-            self._deltas[asked] = PartDelta.of(part, changed, insert_only)
+            self._deltas[asked] = PartDelta.of(part, *asked[1:])
         return self._deltas[asked]
 
     @cached_property

@@ -187,11 +187,10 @@ def test_the_delta_of_a_part_is_compiled_once() -> None:
     first, again = (query.delta({"t"}, {"t"}).parts for _ in range(2))
     assert all(one is other for one, other in zip(first, again, strict=True))
     top = compiled("SELECT a, b FROM t ORDER BY a, b LIMIT 3")
-    changed = frozenset({"t"})
-    moving = [top.part_delta(_reserve(top).part, changed) for _ in range(2)]
+    moving = [top.part_delta(_reserve(top).part, {"t"}, {"t"}) for _ in range(2)]
     assert moving[0] is not None
     assert moving[0] is moving[1]
-    assert top.part_delta(_reserve(top).part, frozenset({"u"})) is None
+    assert top.part_delta(_reserve(top).part, {"u"}) is None
 
 
 def _reserve(query: CompiledQuery) -> Reserve:
