@@ -32,6 +32,10 @@ _PACES = {
     "quick": {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+        # Most rules of the analyser and optimiser walk through all rows of a local relation.
+        "spark.sql.execution.arrow.localRelationThreshold": "64k",
+        # What is handed over otherwise has no size that Spark knows; it is good to broadcast.
+        "spark.sql.defaultSizeInBytes": str(2 << 20),
     },
     # So does compiling a class for each stage, if all rows are in memory and few.
     "tiny": {
