@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import duckdb
+import pyarrow as pa
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, compile_query
@@ -90,6 +91,12 @@ class Laboratory:
         values = [f"({', '.join(map(_literal, row))})" for row in rows]
         if values:
             self.connection.execute(f"INSERT INTO {table} VALUES {', '.join(values)}")
+
+    def show(self, table: str, rows: pa.Table) -> None:
+        """Fill one more table."""
+        self.connection.register("shown", rows)
+        self.connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM shown")
+        self.connection.unregister("shown")
 
     def oracle(self, sql: str, version: Version) -> Counter[Row]:
         """What DuckDB says the query means."""

@@ -88,10 +88,14 @@ def _delta_nearby(
     laboratory.left_out += finder.left_out
 
     def show(source: str, rows: pa.Table) -> str:
-        connection.register("found", rows)
-        connection.execute(f'CREATE OR REPLACE TABLE "near {source}" AS SELECT * FROM found')
-        connection.unregister("found")
-        return f"near {source}"
+        name = exp.Identifier(this=f"near {source}", quoted=True)
+        laboratory.show(name.sql("duckdb"), rows)
+        for version, some in (
+            (Version.BEFORE, near[source].before),
+            (Version.AFTER, near[source].after),
+        ):
+            laboratory.show(near_name(source, version).sql("duckdb"), some)
+        return str(name.this)
 
     views = NearViews(near, show)
 
@@ -102,6 +106,13 @@ def _delta_nearby(
 
     query = views.complete(delta.query(name, nearby=True, view=view))
     return _by_part(connection.execute(query.sql("duckdb")).fetchall(), delta.part, view)
+
+
+def near_name(source: str, version: Version) -> exp.Table:
+    """Where the rows near the changes are, after ``wrong_nearby``."""
+    if version is Version.DELTA:
+        return table_names(source, version)
+    return exp.Table(this=exp.Identifier(this=f"near {source}@{version.value}", quoted=True))
 
 
 def _by_part(rows: list[Row], part: Part, view: Part | None) -> dict[str, Counter[Row]]:
