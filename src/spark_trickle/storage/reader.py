@@ -112,9 +112,12 @@ def _among(column: pa.ChunkedArray, values: pa.Array) -> np.ndarray:
         if span <= _SPAN:
             flags = np.zeros(span + 2, dtype=bool)
             flags[wanted - low + 1] = True
-            near = np.clip(column.to_numpy(), low - 1, low + span)
-            hit: np.ndarray = flags[near - (low - 1)]
-            return hit
+            # Chunk by chunk: what a chunk needs stays in the processor's cache.
+            parts = [
+                flags[np.clip(chunk.to_numpy(), low - 1, low + span) - (low - 1)]
+                for chunk in column.chunks
+            ]
+            return np.concatenate(parts)
     found: np.ndarray = pc.is_in(column, value_set=values).to_numpy()
     return found
 
