@@ -195,3 +195,16 @@ def test_conditions_may_be_ranges(lake: Catalog) -> None:
     ((_, rows),) = found(Search(lake.scan("t"), conditions), ["id"]).items()
     assert rows == [(n, n) for n in range(20, 40)]
     assert isinstance(Search(lake.scan("t"), conditions).plan.inlined, pa.Table)
+
+
+@pytest.mark.parametrize("type", [pa.int64(), pa.int32()])
+def test_many_numbers_are_looked_up_in_a_table_of_flags(type: pa.DataType) -> None:
+    chance = random.Random(5)
+    numbers = [chance.randrange(-50_000, 50_000) for _ in range(100_000)]
+    column = pa.chunked_array([numbers[:70_000], [], numbers[70_000:]], type)
+    for wanted in ([-50_000, 49_999], [7], numbers[::400], [1 << 40, 3], [60_000]):
+        if type == pa.int32() and max(wanted) >= 1 << 31:
+            continue
+        there = set(wanted)
+        expected = [number in there for number in numbers]
+        assert reader._among(column, pa.array(wanted, pa.int64())).tolist() == expected
