@@ -222,9 +222,11 @@ class QueryMaker:
         return f"SELECT {outputs} FROM ({inner}) AS {alias} {cut}"
 
     def _with(self, depth: int, width: int) -> str:
-        """A common table expression that is used twice."""
+        """A common table expression that is used twice; three in each other would square too often."""
         name, left, right = self._alias(), self._alias(), self._alias()
         inner = self.query(depth - 1, 2)
+        while inner.count("WITH ") > 1:
+            inner = self.query(depth - 1, 2)
         columns = [f"{side}.c{i}" for side in (left, right) for i in range(2)]
         outputs = ", ".join(f"{self._scalar(columns, 0)} AS c{i}" for i in range(width))
         on = f"{left}.c0 = {right}.c{self.random.randint(0, 1)}"
