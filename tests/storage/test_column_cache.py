@@ -109,3 +109,13 @@ def test_threads_share_it(files: list[str]) -> None:
         thread.join()
     assert wrong == []
     assert cache.bytes <= 10_000
+
+
+def test_a_read_that_is_too_large_drives_nothing_out(files: list[str]) -> None:
+    with pq.ParquetFile(files[0]) as source:
+        cache = ColumnCache(2 * source.read_row_groups([0], ["number"]).nbytes)
+        cache.read(files[0], source, [0], ["number"])
+        cache.read(files[0], source, [1, 2, 3], ["number"])
+        taken = Taken()
+        cache.read(files[0], source, [0], ["number"], taken)
+        assert taken.bytes == 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, PartDelta
@@ -15,7 +16,7 @@ from spark_trickle.delta.segment import Part
 from spark_trickle.delta.views import viewed
 from spark_trickle.ir.types import Version
 from spark_trickle.maintain.near_views import NearViews, columns_read
-from spark_trickle.maintain.nearby import nearby
+from spark_trickle.maintain.nearby import AFTER, BEFORE, nearby
 from spark_trickle.storage.reader import Choice, meets
 from support.delta_law import Laboratory, table_names
 from support.queries import Data, Row
@@ -90,10 +91,8 @@ def _delta_nearby(
     def show(source: str, rows: pa.Table) -> str:
         name = exp.Identifier(this=f"near {source}", quoted=True)
         laboratory.show(name.sql("duckdb"), rows)
-        for version, some in (
-            (Version.BEFORE, near[source].before),
-            (Version.AFTER, near[source].after),
-        ):
+        for version, mark in ((Version.BEFORE, BEFORE), (Version.AFTER, AFTER)):
+            some = rows.filter(pc.equal(rows.column(mark), 1)) if near[source].changed else rows
             laboratory.show(near_name(source, version).sql("duckdb"), some)
         return str(name.this)
 

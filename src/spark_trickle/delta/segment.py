@@ -8,8 +8,8 @@ It is not cut when
 3. it is what the result itself stores, key included: the result is its own state; or
 4. it is below another operator, recomputes the same value every time, and its key leads the order
    in which its one source is stored, so that a restriction reads few files (TPC-H q18).
-What is compared with a single value, the row of an aggregate without keys, is stored too, if it is
-5. more than one filtered scan and not compared by an equality, which few rows would meet: whenever
+What is joined with a single value, the row of an aggregate without keys, is stored too, if it is
+5. more than one filtered scan and not joined by an equality, which few rows would meet: whenever
    the value moves, all of it is read (TPC-H q22).
 """
 
@@ -40,7 +40,7 @@ from spark_trickle.ir.nodes import (
     TopK,
     Window,
 )
-from spark_trickle.ir.scalars import column_id, column_ids, ref
+from spark_trickle.ir.scalars import column_id, column_ids, conjunction, ref
 from spark_trickle.ir.types import Column, Schema, Source
 from spark_trickle.ir.walk import Ids, children, fresh_copy, fresh_ids, scans, with_children
 
@@ -129,7 +129,7 @@ class _Cutter:
         return finalised(state, stored)
 
     def _beside_value(self, node: Node) -> Node:
-        """A join with a single value, with all that the value is compared with stored."""
+        """A join with a single value, with all that the value is joined with stored."""
         node = filtered_first(node, self._is_value)
         if not isinstance(node, Join):
             return node
@@ -142,7 +142,9 @@ class _Cutter:
         rest = tuple(c for c in node.conditions if c not in inside)
         if any(isinstance(condition, exp.EQ | exp.NullSafeEQ) for condition in rest):
             return node
-        whole = Join(others, inside) if len(others) > 1 or inside else others[0]
+        whole: Node = Join(others, inside) if len(others) > 1 else others[0]
+        if len(others) == 1 and inside:
+            whole = Filter(whole, conjunction(inside))
         keys = likely_key(whole, self._sources, {part.name: part.keys for part in self.parts})
         stored = self._store(Part("", whole, (), keys, Strategy.ALGEBRA))
         named = zip(whole.columns, stored.columns, strict=True)

@@ -41,20 +41,6 @@ class Nearby:
     row, else 0; ``WEIGHT`` stands at the first of equal rows."""
     changed: bool
 
-    @property
-    def before(self) -> pa.Table:
-        return self._marked(BEFORE)
-
-    @property
-    def after(self) -> pa.Table:
-        return self._marked(AFTER)
-
-    def _marked(self, mark: str) -> pa.Table:
-        if not self.changed:
-            return self.rows
-        there = pc.equal(self.rows.column(mark), 1)
-        return self.rows.filter(there).drop_columns([BEFORE, AFTER, WEIGHT])
-
 
 class Finder(Protocol):
     """Reads sources as they are after their change."""

@@ -43,11 +43,6 @@ from spark_trickle.storage.records import (
 ROW = "__trickle_row"
 """Hidden column of located scans: the row id."""
 _CACHED = 256
-_CACHED_ROWS = 2_000_000
-"""A frame keeps its plan's inlined rows in Spark's memory: with more than these in all, only the
-newest frames are kept."""
-_NEWEST = 24
-"""Frames that a query which is being put together may name."""
 _FEW_DEAD = 500
 
 
@@ -126,7 +121,6 @@ class Frames:
         self._spark = spark
         self._frames: OrderedDict[str, DataFrame] = OrderedDict()
         self._views: dict[str, str] = {}
-        self._rows: dict[str, int] = {}
         self.files_opened = 0
         self.bytes_opened = 0
 
@@ -162,16 +156,12 @@ class Frames:
         with spark_errors():
             frame = scan_frame(self._spark, plan, located=located)
         self._frames[key] = frame
-        self._rows[key] = plan.inlined.num_rows
-        while len(self._frames) > _CACHED or (
-            len(self._frames) > _NEWEST and sum(self._rows.values()) > _CACHED_ROWS
-        ):
+        while len(self._frames) > _CACHED:
             self._drop(next(iter(self._frames)))
         return frame
 
     def _drop(self, key: str) -> None:
         del self._frames[key]
-        self._rows.pop(key, None)
         view = self._views.pop(key, None)
         if view is not None:
             self._spark.catalog.dropTempView(view)
@@ -288,8 +278,8 @@ def _living(
     if sum(len(file.deleted) for file in files) > _FEW_DEAD:
         return bitmaps.without(spark, frame, {keys.code(f): f.deleted for f in files})
     # A list in the filter needs no broadcast, hence no second job.
-    dead = [str(key) for file in files for key in keys.encode(file, file.deleted).to_pylist()]
-    return frame.where(f"{KEY} NOT IN ({', '.join(f'{key}L' for key in dead)})")
+    dead = [f"{k}L" for file in files for k in keys.encode(file, file.deleted).to_pylist()]
+    return frame.where(f"{KEY} NOT IN ({', '.join(dead)})")
 
 
 def _inlined(spark: SparkSession, plan: ScanPlan, located: bool) -> DataFrame:

@@ -66,18 +66,19 @@ class ColumnCache:
         found = self._held(path, groups, names)
         lacking = {place[1:] for place, chunks in found.items() if chunks is None}
         if lacking:
-            numbers = [g for g in groups if any(g == group for group, _ in lacking)]
-            columns = [n for n in names if any(n == name for _, name in lacking)]
+            wanted, fields = map(set, zip(*lacking, strict=True))
+            numbers = [group for group in groups if group in wanted]
+            columns = [name for name in names if name in fields]
             found.update(self._decode(path, source, numbers, columns))
             if taken is not None:
-                taken.bytes += _bytes(source, numbers, columns)
+                taken.bytes += parquet.column_bytes(source.metadata, numbers, columns)
         schema = source.schema_arrow
-        fields = [schema.field(name) for name in names]
         arrays = [
             pa.chunked_array(
-                [chunk for g in groups for chunk in found[path, g, field.name] or ()], field.type
+                [chunk for group in groups for chunk in found[path, group, name] or ()],
+                schema.field(name).type,
             )
-            for field in fields
+            for name in names
         ]
         return pa.Table.from_arrays(arrays, names=list(names))
 
@@ -109,6 +110,8 @@ class ColumnCache:
 
     def _keep(self, found: dict[_Place, list[pa.Array]], bytes: int) -> None:
         with self._lock:
+            if bytes > self._limit:
+                return  # or all else would go for it, and it too
             self._number += 1
             for place, chunks in found.items():
                 self._chunks[place] = self._number, chunks
@@ -123,19 +126,6 @@ class ColumnCache:
             for place in read.places:
                 if self._chunks.get(place, (None,))[0] == number:
                     del self._chunks[place]
-
-
-def _bytes(source: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) -> int:
-    """What these columns take in the file."""
-    schema = source.schema_arrow
-    ends = [*parquet.leaf_indexes(schema), source.metadata.num_columns]
-    places = [schema.get_field_index(name) for name in names]
-    leaves = [leaf for place in places for leaf in range(ends[place], ends[place + 1])]
-    return sum(
-        source.metadata.row_group(group).column(leaf).total_compressed_size
-        for group in groups
-        for leaf in leaves
-    )
 
 
 COLUMNS = ColumnCache(1 << 30)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -147,6 +147,16 @@ def leaf_indexes(schema: pa.Schema) -> list[int]:
         result.append(at)
         at += _count_leaves(item.type)
     return result
+
+
+def column_bytes(footer: Any, groups: Iterable[int], names: Iterable[str]) -> int:
+    """What columns take in some row groups of a file."""
+    schema = footer.schema.to_arrow_schema()
+    ends = [*leaf_indexes(schema), footer.num_columns]
+    places = [schema.get_field_index(name) for name in names]
+    leaves = [leaf for place in places for leaf in range(ends[place], ends[place + 1])]
+    chosen = [footer.row_group(number) for number in groups]
+    return sum(g.column(leaf).total_compressed_size for g in chosen for leaf in leaves)
 
 
 def _count_leaves(kind: pa.DataType) -> int:

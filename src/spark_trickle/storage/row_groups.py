@@ -20,8 +20,6 @@ class RowGroup:
     start: int
     """Position of its first row in the file."""
     rows: int
-    sizes: Mapping[int, int]
-    """Bytes by column id."""
 
 
 def possible(
@@ -29,10 +27,10 @@ def possible(
 ) -> tuple[RowGroup, ...]:
     """The row groups that may hold a row which meets one of several sets of conditions."""
     schema = footer.schema.to_arrow_schema()
-    ends = [*parquet.leaf_indexes(schema), footer.num_columns]
+    first = parquet.leaf_indexes(schema)
     names = parquet.names_by_id(schema, file, table)
     places = {id: schema.get_field_index(name) for id, name in names.items()}
-    flat = {id: range(ends[place], ends[place + 1]) for id, place in places.items()}
+    flat = {id: first[place] for id, place in places.items()}
     judged = {column for conditions in wanted for column in conditions}
     found = []
     start = 0
@@ -40,22 +38,18 @@ def possible(
         group = footer.row_group(number)
         bounds = _bounds(table, group, flat, judged)
         if any(may_meet(bounds, conditions) for conditions in wanted):
-            sizes = {
-                id: sum(group.column(index).total_compressed_size for index in indexes)
-                for id, indexes in flat.items()
-            }
-            found.append(RowGroup(number, start, group.num_rows, sizes))
+            found.append(RowGroup(number, start, group.num_rows))
         start += group.num_rows
     return tuple(found)
 
 
 def _bounds(
-    table: Table, group: Any, flat: Mapping[int, range], judged: set[int]
+    table: Table, group: Any, flat: Mapping[int, int], judged: set[int]
 ) -> dict[int, Bounds]:
     found = {}
     for column in table.columns:
         if column.id in judged and column.id in flat and not column.children:
-            chunk = group.column(flat[column.id][0])
+            chunk = group.column(flat[column.id])
             stats = parquet.column_stats([chunk], column, True)
             low, high = bound(column, stats.low), bound(column, stats.high)
             found[column.id] = Bounds(low, high, stats.nulls, stats.values, stats.nan)

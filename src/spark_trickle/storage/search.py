@@ -58,16 +58,19 @@ class Search:
 
     def bytes(self, columns: Sequence[Column]) -> int:
         """What reading these columns takes."""
-        return sum(_bytes(group, columns) for found in self._files for group in found.groups)
+        return sum(
+            parquet.column_bytes(
+                found.footer,
+                [group.number for group in found.groups],
+                [found.names[column.id] for column in columns if column.id in found.names],
+            )
+            for found in self._files
+        )
 
     def read(self, columns: Sequence[Column]) -> Iterator[Piece]:
         """The rows of the files that may be wanted; those in the catalog are not among them."""
         for found in self._files:
             yield from _read(self.plan.table, found, columns)
-
-
-def _bytes(group: RowGroup, columns: Sequence[Column]) -> int:
-    return sum(group.sizes.get(column.id, 0) for column in columns)
 
 
 def _searched(table: Table, file: DataFile, wanted: Wanted) -> _Searched:
