@@ -134,6 +134,33 @@ def test_a_file_full_of_dead_rows_is_rewritten(folder: Path) -> None:
         assert (file.rows, len(file.deleted)) == (30, 0)
 
 
+def test_the_newest_version_meets_no_dead_rows(folder: Path) -> None:
+    """They stay, for the versions that see them, in a file that has ended."""
+    with Catalog.open(str(folder), settings=TUNED) as catalog:
+        with catalog.begin() as tx:
+            tx.create_table("t", [NewColumn("id", "bigint"), NewColumn("s", "string")])
+            tx.insert_rows("t", rows(0, 100))
+        for least in (60, 30):
+            with catalog.begin() as tx:
+                lakes.modify(tx, "t", lambda r, least=least: r["id"] >= least, None)
+        before = seen(catalog)
+        windows = feeds(catalog, list(before))
+        assert maintenance.compact(catalog, "t").files_after == 1
+        (file,) = catalog.scan("t").files
+        assert (file.rows, len(file.deleted)) == (30, 0)
+        with catalog.reading() as connection:
+            dead = catalog.planner.dead(connection, catalog.table("t"), catalog.version())
+        assert dead == {}
+        newest = catalog.version()
+        assert {v: rows for v, rows in seen(catalog).items() if v < newest} == before
+        assert feeds(catalog, list(before)) == windows
+        lakes.agrees_with_duckdb(catalog, folder, "t", feed=False)
+        assert maintenance.compact(catalog, "t").version == newest
+        maintenance.expire(catalog, older_than=0)
+        assert maintenance.remove_orphans(catalog, grace_seconds=-60) >= 2
+        assert len(list(folder.rglob("*.parquet"))) == 1
+
+
 def test_expiry(open_lake: Any) -> None:
     catalog = open_lake(inline_row_limit=5, inline_delete_limit=8, retention_seconds=0.0)
     busy_lake(catalog)

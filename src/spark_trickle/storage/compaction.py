@@ -1,8 +1,10 @@
 """Compaction: small files, files full of dead rows, and inlined rows become one file.
 
 Law: no version's rows change, and no change feed. Each row goes over with its row id, the version
-that inserted it and the version that deleted it, so the new file serves every version the old
-ones served. Only rows that no kept version can see are left behind.
+that inserted it and the version that deleted it, so the new files serve every version the old
+ones served. Dead rows go to a file of their own, which ends with the last death in it: later
+versions do not meet it, and it is not compacted again. Rows that no kept version can see are left
+behind.
 """
 
 from __future__ import annotations
@@ -79,6 +81,12 @@ class _Output:
     last: int = 0
     deaths: Deaths = deaths.NONE
 
+    @property
+    def end(self) -> int | None:
+        """The version that sees no row of it any more."""
+        dead = self.rows == len(self.deaths)
+        return pc.max(self.deaths.versions).as_py() if dead else None
+
 
 def compact(catalog: Catalog, table: TableLike) -> Compacted:
     """Merge small files and inlined rows of a table; no version's rows change, nor any feed.
@@ -106,7 +114,7 @@ def _compact(catalog: Catalog, task: _Task) -> Compacted:
         version = _swap(catalog, connection, task, outputs)
         reach("compaction-before-commit")
     reach("compaction-after-commit")
-    return Compacted(version, len(task.files), len(outputs), task.inlined.num_rows)
+    return _done(version, task, outputs)
 
 
 def _compact_alone(catalog: Catalog, table: TableLike) -> Compacted:
@@ -116,7 +124,12 @@ def _compact_alone(catalog: Catalog, table: TableLike) -> Compacted:
             return Compacted(latest_ids(connection).version)
         with _written(task) as outputs:
             version = _swap(catalog, connection, task, outputs)
-    return Compacted(version, len(task.files), len(outputs), task.inlined.num_rows)
+    return _done(version, task, outputs)
+
+
+def _done(version: int, task: _Task, outputs: Sequence[_Output]) -> Compacted:
+    after = sum(output.end is None for output in outputs)
+    return Compacted(version, len(task.files), after, task.inlined.num_rows)
 
 
 @contextmanager
@@ -193,12 +206,13 @@ def _all_columns(connection: Connection, table: Table, oldest: int) -> tuple[Col
 def _write(task: _Task) -> list[_Output]:
     outputs: list[_Output] = []
     schema = parquet.file_schema(task.table.columns, row_ids=True, versions=True)
-    chunks = _chunks(task)
     try:
-        for chunk in chunks:
-            output = _Output(parquet.new_path(task.table))
-            outputs.append(output)
-            _write_file(output, schema, chunk, chunks)
+        for dead in (False, True):
+            chunks = _chunks(task, dead)
+            for chunk in chunks:
+                output = _Output(parquet.new_path(task.table))
+                outputs.append(output)
+                _write_file(output, schema, chunk, chunks)
     except BaseException:
         for output in outputs:
             disk.remove(output.path)
@@ -238,13 +252,14 @@ def _append(output: _Output, writer: pq.ParquetWriter, schema: pa.Schema, chunk:
     output.rows += chunk.num_rows
 
 
-def _chunks(task: _Task) -> Iterator[pa.Table]:
-    """All rows that some kept version sees, in chunks that fit into memory, sorted by the key."""
+def _chunks(task: _Task, dead: bool) -> Iterator[pa.Table]:
+    """The living rows, or the dead ones that some kept version sees, in chunks that fit into
+    memory, sorted by the key."""
     keys = [(c.name, "ascending") for n in task.table.sort_key if (c := task.table.column(n))]
     pending: list[pa.Table] = []
     count = 0
-    for part in _parts(task):
-        seen = _seen(part, task.oldest)
+    for part in _parts(task, dead):
+        seen = _dead(part, task.oldest) if dead else part.filter(pc.is_null(part.column(_DEATH)))
         pending.append(seen)
         count += seen.num_rows
         if count >= _CHUNK_ROWS:
@@ -259,15 +274,18 @@ def _sorted(parts: Sequence[pa.Table], keys: list[tuple[str, str]]) -> pa.Table:
     return rows.sort_by(keys) if keys else rows
 
 
-def _seen(rows: pa.Table, oldest: int) -> pa.Table:
+def _dead(rows: pa.Table, oldest: int) -> pa.Table:
     """Leave out what died before the oldest version or in the version that inserted it."""
     death = rows.column(_DEATH)
-    gone = pc.or_(pc.less_equal(death, oldest), pc.less_equal(death, rows.column(FILE_VERSION)))
-    return rows.filter(pc.invert(pc.fill_null(gone, False)))
+    return rows.filter(
+        pc.and_(pc.greater(death, oldest), pc.greater(death, rows.column(FILE_VERSION)))
+    )
 
 
-def _parts(task: _Task) -> Iterator[pa.Table]:
+def _parts(task: _Task, dead: bool) -> Iterator[pa.Table]:
     for file in task.files:
+        if dead and not len(task.deaths[file.id]):
+            continue
         whole = replace(file, deleted=positions.EMPTY, inserted_through=None)
         died, start = task.deaths[file.id], 0
         for rows in read_file(task.table, whole, versions=True):
@@ -311,6 +329,8 @@ def _swap(catalog: Catalog, connection: Connection, task: _Task, outputs: Sequen
         dml.insert_file(connection, table, number, facts, (output.first, None, output.last))
         if len(output.deaths):
             writer.add_deaths(number, output.path, output.deaths)
+        if output.end is not None:
+            writer.end_files([number], output.end)
     changes = [f"merge_adjacent:{table.id}"]
     if task.inlined.num_rows:
         changes.append(f"inline_flush:{table.id}")

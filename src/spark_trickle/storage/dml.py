@@ -125,7 +125,7 @@ class TableWriter:
             whole = [
                 i for i, p in wanted.items() if not len(dead.get(i, ())) and len(p) == rows[i][1]
             ]
-            self._end_files(whole)
+            self.end_files(whole, self.ids.version)
             rest = {
                 i: positions.minus(p, dead[i]) if i in dead else p
                 for i, p in wanted.items()
@@ -179,12 +179,12 @@ class TableWriter:
             self.connection, self.table, place, self.ids.next_file(), old.and_also(new)
         )
 
-    def _end_files(self, files: Sequence[int]) -> None:
+    def end_files(self, files: Sequence[int], version: int) -> None:
         for kind in ("data_file", "delete_file"):
             self.connection.execute_many(
                 f"UPDATE ducklake_{kind} SET end_snapshot = ? "
                 "WHERE data_file_id = ? AND end_snapshot IS NULL",
-                [(self.ids.version, i) for i in files],
+                [(version, i) for i in files],
             )
 
     def _end_inlined(self, row_ids: pa.Array | None) -> int:
@@ -229,7 +229,7 @@ class TableWriter:
             for (number,) in dirty:
                 if number in paths:
                     self._write_delete_file(number, paths[number][0], deaths.NONE)
-        self._end_files(files)
+        self.end_files(files, self.ids.version)
         self._end_inlined(None)
         return Ended(files=bool(files), inlined=True)
 

@@ -220,7 +220,10 @@ class Planner:
             return result
         sql = f"SELECT file_id, row_id FROM {name} WHERE begin_snapshot <= ?"
         if only is None:
-            rows = connection.execute(sql, (version,))
+            files = f"SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND {VISIBLE}"
+            rows = connection.execute(
+                f"{sql} AND file_id IN ({files})", (version, table.id, version, version)
+            )
         else:
             rows = [
                 row

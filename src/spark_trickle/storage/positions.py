@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 EMPTY: pa.Array = pa.array([], pa.int64())
 
@@ -16,8 +16,8 @@ def of(values: Iterable[int] | pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     array = values if isinstance(values, pa.Array) else pa.array(list(values), pa.int64())
-    array = pc.unique(array.cast(pa.int64()))
-    return array.take(pc.sort_indices(array))
+    ordered = np.sort(_numbers(array.cast(pa.int64())), kind="stable")  # quick on sorted runs
+    return pa.array(ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]])
 
 
 def union(*sets: pa.Array) -> pa.Array:
@@ -30,18 +30,27 @@ def union(*sets: pa.Array) -> pa.Array:
 def minus(left: pa.Array, right: pa.Array) -> pa.Array:
     if not len(left) or not len(right):
         return left
-    return left.filter(pc.invert(pc.is_in(left, right)))
+    return pa.array(_numbers(left)[~_within(left, right)])
 
 
 def common(left: pa.Array, right: pa.Array) -> pa.Array:
     if not len(left) or not len(right):
         return EMPTY
-    return left.filter(pc.is_in(left, right))
+    return pa.array(_numbers(left)[_within(left, right)])
+
+
+def _within(left: pa.Array, right: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.isin(_numbers(left), _numbers(right), assume_unique=True)
+
+
+def _numbers(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    numbers: np.ndarray[Any, np.dtype[np.int64]] = array.to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def mask(length: int, dead: pa.Array, start: int = 0) -> pa.Array | None:
     """For rows start..start+length: true where the row is not in ``dead``; None: none is."""
-    ordered = dead.to_numpy(zero_copy_only=False)
+    ordered = _numbers(dead)
     near = ordered[np.searchsorted(ordered, start) : np.searchsorted(ordered, start + length)]
     if not len(near):
         return None
