@@ -25,8 +25,8 @@ $(READY): pyproject.toml
 demo: $(READY) ## See stream tables at work
 	$(BIN)/trickle demo
 
-test: $(READY) ## Run all tests
-	$(BIN)/python -m pytest
+test: $(READY) ## Run all tests (two processes)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(READY) ## Check style, layers and types
 	$(BIN)/ruff check .

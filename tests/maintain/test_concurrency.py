@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -248,6 +249,46 @@ def test_lakes_that_share_a_session_leave_it_as_it_was(
         first_one.__exit__(None, None, None)
         second_one.__exit__(None, None, None)
     assert (spark.conf.get(key), spark.conf.get(inside)) == (usual, before)
+
+
+def test_only_our_own_session_runs_large_queries_our_way(
+    small: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting that nobody made before is unset afterwards, inside another occasion too."""
+    key = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+    holder = small._engine.holder
+    with holder.pace("large"):
+        assert spark.conf.get(key, None) is None
+    monkeypatch.setattr(holder, "_owned", True)
+    with holder.pace("quick"):
+        usual = spark.conf.get("spark.sql.shuffle.partitions")
+        with holder.pace("large"):
+            assert spark.conf.get(key) == "64"
+            assert spark.conf.get("spark.sql.shuffle.partitions") == usual
+    assert spark.conf.get(key, None) is None
+
+
+def test_large_sources_are_read_in_smaller_tasks(
+    small: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the number of rows that decides, for full runs and for large deltas."""
+    begun: list[str] = []
+    holder = small._engine.holder
+    pace = holder.pace
+
+    def noted(name: str) -> AbstractContextManager[None]:
+        begun.append(name)
+        return pace(name)
+
+    monkeypatch.setattr(holder, "pace", noted)
+    small.create_stream_table("s", SUMMED)
+    assert "large" not in begun
+    monkeypatch.setattr("spark_trickle.maintain.refresh.LARGE_ROWS", 0)
+    small.refresh_stream_table("s", full=True)
+    assert begun.count("large") == 1
+    small.sql("INSERT INTO t VALUES (1, 10)")
+    refreshed(small, "s", "DIFFERENTIAL")
+    assert_exact(small, "s")
 
 
 def test_a_stale_record_is_never_written_back(small: Lake) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spark_trickle import CatalogError, Settings, connect
+from spark_trickle.errors import ExecutionError
 
 pytestmark = pytest.mark.spark
 
@@ -96,3 +97,10 @@ def test_a_full_disk(tmp_path):
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "nothing lost" in ran.stdout
+
+
+def test_too_little_memory_is_told_with_a_way_out(lake):
+    lake.sql("CREATE TABLE t (a STRING)")
+    with pytest.raises(ExecutionError, match=r"ran out of memory: .*; nothing") as caught:
+        lake.sql("INSERT INTO t SELECT raise_error('java.lang.OutOfMemoryError: Java heap space')")
+    assert "spark.driver.memory" in caught.value.hint

@@ -7,6 +7,7 @@ report says what was really done. Whatever fails leaves contents and frontier as
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from spark_trickle.spark.session import DataFrame
 
 ATTEMPTS = 5
+LARGE_ROWS = 20_000_000
+"""With more rows than this in its sources, a query that reads them all runs in smaller tasks."""
 NOTHING = Choice("NO_DATA", "NO_CHANGES", "no source changed")
 
 
@@ -220,19 +223,18 @@ class Refresher:
         stored = stored_parts(tx, stream, compiled)
         whole = any(segment.whole for segment in stream.segments)
         reason = choice.reason
+        source_rows = self._source_rows(pinned)
+        large = self.engine.holder.pace("large") if source_rows > LARGE_ROWS else nullcontext()
         if isinstance(compiled.verdict, FullOnly):
-            applied = {RESULT: self._rerun(stream, tx, run, pinned, stored[RESULT])}
+            with large:
+                applied = {RESULT: self._rerun(stream, tx, run, pinned, stored[RESULT])}
         else:
             work = Computation(
                 self.engine.catalog, tx, run, compiled, pinned, stored, reserve_of(compiled), whole
             )
-            if choice.mode == "FULL":
-                work.full()
-            elif work.small:
-                with self.engine.holder.pace("quick"):
-                    work.differential()
-            else:
-                work.differential()
+            by_delta = choice.mode != "FULL"
+            with self.engine.holder.pace("quick") if by_delta and work.small else large:
+                work.differential() if by_delta else work.full()
             applied, whole = work.applied, work.whole
             reason = work.refilled or reason
         phases.end("compute")
@@ -247,7 +249,7 @@ class Refresher:
             rows_read=run.rows_read,
             bytes_read=run.bytes_read,
             spark_queries=run.spark_queries,
-            source_rows=self._source_rows(pinned),
+            source_rows=source_rows,
         )
         changed = any(part != Applied() for part in applied.values())
         return Filled(moved_record(stream, pinned, whole=whole), report, changed)

@@ -22,6 +22,7 @@ from spark_trickle.errors import (
 from spark_trickle.sql.statement_splices import Spliced
 
 _NO_SPACE = ("No space left on device", "File too large", "Disk quota exceeded")
+_NO_MEMORY = ("UNABLE_TO_ACQUIRE_MEMORY", "java.lang.OutOfMemoryError", "Java heap space")
 _MISSING_FILE = ("PATH_NOT_FOUND", "FAILED_READ_FILE")
 _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 # Where Spark's sentence ends and its plan, SQL text, SQLSTATE or stack trace begins.
@@ -62,6 +63,11 @@ def translate(error: Exception, sql: str = "", sent: Spliced | None = None) -> T
         return StorageFullError(
             "no space is left where Spark writes the lake's files; nothing was committed",
             hint="free some space, then run the statement again",
+        )
+    if any(words in raw for words in _NO_MEMORY):
+        return ExecutionError(
+            f"Spark ran out of memory: {message}; nothing was committed",
+            hint='give it more: connect(..., settings=Settings(spark={"spark.driver.memory": "8g"}))',
         )
     if condition.startswith(_MISSING_FILE) or "FileNotFoundException" in raw:
         return CatalogError(

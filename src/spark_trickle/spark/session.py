@@ -42,7 +42,14 @@ _PACES = {
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     },
+    # Shuffled keys compress well: as many as Spark gives a task by their bytes need not fit into
+    # its memory.
+    "large": {
+        "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "64",
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
+    },
 }
+"""By occasion: no two have a setting in common, for one may begin inside another."""
 _CHANGING = Lock()
 _INSIDE = "spark.trickle.inside."
 _USUAL = "spark.trickle.usual."
@@ -60,17 +67,21 @@ class SessionHolder:
 
     @contextmanager
     def pace(self, name: str) -> Iterator[None]:
-        """Settings for small queries while inside; shared by all threads and lakes that are.
+        """Settings for an occasion while inside; shared by all threads and lakes that are.
 
-        The session itself remembers its usual settings: several lakes may share it.
+        The session itself remembers its usual settings: several lakes may share it. How large
+        queries run is for those to say who brought the session.
         """
         conf = self.spark.conf
+        if name == "large" and not self._owned:
+            yield
+            return
         counter = _INSIDE + name
         with _CHANGING:
             inside = int(str(conf.get(counter, "0")))
             if inside == 0:
                 for key, value in _PACES[name].items():
-                    conf.set(_USUAL + key, str(conf.get(key)))
+                    conf.set(_USUAL + key, conf.get(key, None) or "")
                     conf.set(key, value)
             conf.set(counter, str(inside + 1))
         try:
@@ -81,7 +92,8 @@ class SessionHolder:
                 conf.set(counter, str(inside))
                 if inside == 0:
                     for key in _PACES[name]:
-                        conf.set(key, str(conf.get(_USUAL + key)))
+                        usual = str(conf.get(_USUAL + key))
+                        conf.set(key, usual) if usual else conf.unset(key)
 
     @property
     def started(self) -> bool:

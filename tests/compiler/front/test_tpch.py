@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from spark_trickle.normalize.pipeline import normalize
 from spark_trickle.sql.bind import bind
 from spark_trickle.sql.coercion import is_unknown
 from support import tpch
@@ -49,15 +47,3 @@ def test_nothing_blocks_them(number: int) -> None:
     assert bound.plan is not None
     assert bound.blockers == ()
     assert not any(is_unknown(column.type) for column in bound.plan.columns)
-
-
-def test_the_slowest_is_bound_and_normalized_quickly() -> None:
-    bind(tpch.query(1), tpch.sources())
-    slowest = 0.0
-    for number in NUMBERS:
-        start = time.perf_counter()
-        bound = bind(tpch.query(number), tpch.sources())
-        assert bound.plan is not None
-        normalize(bound.plan)
-        slowest = max(slowest, time.perf_counter() - start)
-    assert slowest < 0.3
