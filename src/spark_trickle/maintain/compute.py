@@ -27,8 +27,9 @@ from spark_trickle.maintain.nearby import NEAR, Nearby, comparable, distinct, in
 from spark_trickle.maintain.reserve import Moved, Reserve, fill, move
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.choices import Choice
 from spark_trickle.storage.column_cache import Taken
-from spark_trickle.storage.reader import Choice, read_changes, read_scan
+from spark_trickle.storage.reader import read_changes, read_scan
 from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
 from spark_trickle.storage.transaction import Transaction
 from spark_trickle.storage.types import arrow_schema

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from spark_trickle.storage.choices import Choice, meets
 from spark_trickle.storage.column_cache import Taken
-from spark_trickle.storage.reader import Choice, meets, read_scan, search
+from spark_trickle.storage.reader import read_scan
 from spark_trickle.storage.records import ScanPlan
+from spark_trickle.storage.search import search
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run

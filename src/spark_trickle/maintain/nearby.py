@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from spark_trickle.delta.needs import Need, Origins
 from spark_trickle.ir.types import Version
 from spark_trickle.maintain.sieve import may_pass
-from spark_trickle.storage.reader import Choice, meets
+from spark_trickle.storage.choices import Choice, meets
 from spark_trickle.storage.records import WEIGHT, Table
 from spark_trickle.storage.types import arrow_type
 

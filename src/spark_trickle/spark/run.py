@@ -25,8 +25,8 @@ from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
 from spark_trickle.spark.write import Writer
 from spark_trickle.storage import disk
+from spark_trickle.storage.choices import Choice
 from spark_trickle.storage.planning import plain_schema
-from spark_trickle.storage.reader import Choice
 from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
 from spark_trickle.storage.transaction import Transaction
 

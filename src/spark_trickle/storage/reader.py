@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from spark_trickle.storage import disk, parquet, positions
 from spark_trickle.storage.column_cache import COLUMNS, Taken
 from spark_trickle.storage.planning import conform, plain_schema
-from spark_trickle.storage.pruning import Wanted, by_column
 from spark_trickle.storage.records import (
     FILE_ROW_ID_FIELD,
     FILE_VERSION,
@@ -28,7 +27,6 @@ from spark_trickle.storage.records import (
     ScanPlan,
     Table,
 )
-from spark_trickle.storage.row_groups import RowGroup, possible
 
 
 def read_scan(
@@ -38,9 +36,9 @@ def read_scan(
     taken: Taken | None = None,
 ) -> pa.Table:
     """The rows of a plan as one Arrow table; with ``row_ids`` also the column ``ROW_ID``."""
-    chosen = _chosen(plan.table, columns)
+    chosen = chosen_columns(plan.table, columns)
     parts = [part for f in plan.files for part in read_file(plan.table, f, chosen, taken=taken)]
-    parts.append(_select(plan.inlined, plan.table, chosen))
+    parts.append(select(plan.inlined, plan.table, chosen))
     rows = pa.concat_tables(parts)
     return rows if row_ids else rows.drop_columns([ROW_ID])
 
@@ -49,140 +47,12 @@ def read_changes(
     plan: ChangePlan, columns: Sequence[str] | None = None, taken: Taken | None = None
 ) -> pa.Table:
     """The rows of a change plan with ``WEIGHT``, not consolidated."""
-    chosen = _chosen(plan.table, columns)
+    chosen = chosen_columns(plan.table, columns)
     parts = [
         part for change in plan.files for part in _read_change(plan.table, change, chosen, taken)
     ]
-    parts.append(_select(plan.inlined, plan.table, chosen, [WEIGHT]))
+    parts.append(select(plan.inlined, plan.table, chosen, [WEIGHT]))
     return pa.concat_tables(parts).drop_columns([ROW_ID])
-
-
-Choice = Mapping[str, pa.Array]
-"""By column: the values that a row may have there."""
-
-
-def search(
-    plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice], taken: Taken
-) -> pa.Table:
-    """The rows that meet one of the choices; where there is none, only the keys are read."""
-    chosen = _chosen(plan.table, columns)
-    tested = _chosen(plan.table, [*{name: None for choice in choices for name in choice}])
-    inlined = _select(plan.inlined, plan.table, plan.table.columns)
-    parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
-    wanted = [by_column(plan.table, {n: v.to_pylist() for n, v in c.items()}) for c in choices]
-    for file in plan.files:
-        for batch in _batches(plan.table, file, wanted, taken):
-            places = batch.meeting(tested, choices)
-            taken.rows += batch.length
-            if len(places):
-                parts.append(batch.rows(chosen, pa.array(places)).drop_columns([ROW_ID]))
-    return pa.concat_tables(parts)
-
-
-def meets(rows: pa.Table, choices: Sequence[Choice]) -> pa.Array:
-    """Which rows meet one of the choices."""
-    met = np.zeros(rows.num_rows, dtype=bool)
-    for choice in choices:
-        met[_meeting(rows, choice)] = True
-    return pa.array(met)
-
-
-def _meeting(rows: pa.Table, choice: Choice) -> np.ndarray:
-    """The places of the rows that meet a choice; the shortest list is tried first."""
-    places: np.ndarray | None = None
-    for name, values in sorted(choice.items(), key=lambda item: len(item[1])):
-        column = rows.column(name)
-        if places is None:
-            places = np.flatnonzero(_among(column, values))
-        else:
-            places = places[_among(column.take(pa.array(places)), values)]
-    return np.arange(rows.num_rows) if places is None else places
-
-
-_SPAN = 64 << 20
-"""Up to so many integers lie between the ends of a list that is looked up in a table of flags."""
-
-
-def _among(column: pa.ChunkedArray, values: pa.Array) -> np.ndarray:
-    values = values.cast(column.type, safe=False)
-    dense = pa.types.is_integer(column.type) and not column.null_count and not values.null_count
-    if dense and len(values) and len(column) > _SPAN >> 10:
-        wanted = values.to_numpy().astype(np.int64)
-        low, span = int(wanted.min()), int(wanted.max()) - int(wanted.min()) + 1
-        if span <= _SPAN:
-            flags = np.zeros(span + 2, dtype=bool)
-            flags[wanted - low + 1] = True
-            # Chunk by chunk: what a chunk needs stays in the processor's cache.
-            parts = [
-                flags[np.clip(chunk.to_numpy(), low - 1, low + span) - (low - 1)]
-                for chunk in column.chunks
-            ]
-            return np.concatenate(parts)
-    found: np.ndarray = pc.is_in(column, value_set=values).to_numpy()
-    return found
-
-
-_BATCH = 1_000_000
-"""About so many rows are tested at once: fewer calls for many small row groups."""
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Some row groups of an open file."""
-
-    source: pq.ParquetFile
-    table: Table
-    file: DataFile
-    names: dict[int, str]
-    groups: list[RowGroup]
-    taken: Taken
-
-    def meeting(self, tested: Sequence[Column], choices: Sequence[Choice]) -> np.ndarray:
-        """The places of live rows that meet one of the choices."""
-        reader, rows = self._read(tested)
-        plain = reader.plain(rows)
-        met = meets(conform(plain, tested, self.length), choices)
-        alive = reader.alive(plain, self.groups[0].start, self.length)
-        return np.flatnonzero((met if alive is None else pc.and_(met, alive)).to_numpy(False))
-
-    def rows(self, chosen: Sequence[Column], places: pa.Array) -> pa.Table:
-        """Of the rows at these places some columns."""
-        reader, rows = self._read(chosen)
-        return reader.rows(rows, self.groups[0].start, self.length, places)
-
-    @property
-    def length(self) -> int:
-        return sum(group.rows for group in self.groups)
-
-    def _read(self, columns: Sequence[Column]) -> tuple[_Groups, pa.Table]:
-        reader = _Groups(self.file, tuple(columns), self.names, versions=False)
-        fields = [self.names[i] for i in reader.fields if i in self.names]
-        numbers = [group.number for group in self.groups]
-        return reader, COLUMNS.read(self.file.path, self.source, numbers, fields, self.taken)
-
-
-def _batches(
-    table: Table, file: DataFile, wanted: Sequence[Wanted], taken: Taken
-) -> Iterator[_Batch]:
-    """The row groups of a file in which a row can meet one of the conditions, some at a time."""
-    system, inner = disk.file_system(file.path)
-    with disk.reading(file.path, table), pq.ParquetFile(inner, filesystem=system) as source:
-        names = parquet.names_by_id(source.schema_arrow, file, table)
-        for groups in _runs(possible(source.metadata, table, file, wanted)):
-            yield _Batch(source, table, file, names, groups, taken)
-
-
-def _runs(groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
-    """Neighbours together, up to a batch."""
-    run: list[RowGroup] = []
-    for group in groups:
-        follows = bool(run) and group.number == run[-1].number + 1
-        if run and (not follows or sum(g.rows for g in run) + group.rows > _BATCH):
-            yield run
-            run = []
-        run.append(group)
-    if run:
-        yield run
 
 
 def read_file(
@@ -215,12 +85,16 @@ def read_file(
                 yield reader.rows(rows, start, length, span)
 
 
+_STRETCH = 250_000
+"""About so many rows are read at once: fewer calls for many small row groups."""
+
+
 def _stretches(footer: Any) -> Iterator[tuple[int, int, int, int]]:
     """Small row groups together: the first, the end, the place of the first row, the rows."""
     first = start = length = 0
     for number in range(footer.num_row_groups):
         rows = footer.row_group(number).num_rows
-        if length and length + rows > _BATCH // 4:
+        if length and length + rows > _STRETCH:
             yield first, number, start, length
             first, start, length = number, start + length, 0
         length += rows
@@ -253,7 +127,7 @@ class _Groups:
         plain = self.plain(rows)
         places = span
         if span is None:
-            alive = self.alive(plain, start, length)
+            alive = living(self.file, plain, start, length)
             places = None if alive is None else pa.array(np.flatnonzero(alive.to_numpy(False)))
         if places is not None:
             plain, length = plain.take(places), len(places)
@@ -268,15 +142,6 @@ class _Groups:
         by_name = {name: str(number) for number, name in self.names.items()}
         return rows.rename_columns([by_name[n] for n in rows.column_names])
 
-    def alive(self, plain: pa.Table, start: int, length: int) -> pa.Array | None:
-        """Which rows the plan means; None: all."""
-        keep = positions.mask(length, self.file.deleted, start)
-        if not self.file.filtered:
-            return keep
-        within = _in_versions(plain.column(str(FILE_VERSION_FIELD)), self.file)
-        within = within.combine_chunks() if isinstance(within, pa.ChunkedArray) else within
-        return within if keep is None else pc.and_(keep, within)
-
     def _row_ids(self, plain: pa.Table, start: int, length: int, places: pa.Array | None) -> Any:
         if FILE_ROW_ID_FIELD in self.names:
             return plain.column(str(FILE_ROW_ID_FIELD)).cast(pa.int64())
@@ -287,6 +152,16 @@ class _Groups:
         if FILE_VERSION_FIELD in self.names:
             return plain.column(str(FILE_VERSION_FIELD)).cast(pa.int64())
         return pa.repeat(pa.scalar(self.file.begin, pa.int64()), length)
+
+
+def living(file: DataFile, plain: pa.Table, start: int, length: int) -> pa.Array | None:
+    """Which rows the plan means; None: all."""
+    keep = positions.mask(length, file.deleted, start)
+    if not file.filtered:
+        return keep
+    within = _in_versions(plain.column(str(FILE_VERSION_FIELD)), file)
+    within = within.combine_chunks() if isinstance(within, pa.ChunkedArray) else within
+    return within if keep is None else pc.and_(keep, within)
 
 
 def _in_versions(versions: pa.ChunkedArray, file: DataFile) -> Any:
@@ -306,13 +181,13 @@ def _read_change(
         yield rows.append_column(WEIGHT, weight)
 
 
-def _chosen(table: Table, names: Sequence[str] | None) -> Sequence[Column]:
+def chosen_columns(table: Table, names: Sequence[str] | None) -> Sequence[Column]:
     if names is None:
         return table.columns
     return [c for c in (table.column(n) for n in names) if c is not None]
 
 
-def _select(
+def select(
     rows: pa.Table, table: Table, columns: Sequence[Column], more: Sequence[str] = ()
 ) -> pa.Table:
     schema = plain_schema(table)
