@@ -37,7 +37,7 @@ from spark_trickle.storage.types import arrow_schema
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
 
-FEW = 20_000
+FEW = 200_000
 """Deltas of parts of up to this many rows are applied in this process."""
 
 TINY = 50_000

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HELD = 4_000_000
 """Up to this many values of a source are held in memory while it is searched more than once."""
 
-HERE = 128 << 20
+HERE = 512 << 20
 """Up to about this many bytes are searched in this process, more by Spark."""
 
 

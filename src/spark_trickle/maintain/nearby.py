@@ -22,7 +22,7 @@ from spark_trickle.storage.choices import Choice, meets
 from spark_trickle.storage.records import WEIGHT, Table
 from spark_trickle.storage.types import arrow_type
 
-NEAR = 200_000
+NEAR = 500_000
 """More rows than this, of one source, are not near."""
 WHOLE = 50_000
 """A source that nothing ties to a delta is near as a whole if it has no more rows than this."""
