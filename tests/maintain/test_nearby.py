@@ -55,8 +55,8 @@ WAYS = {
     "held": {},
     "searched here": {(finding, "HELD"): 0},
     "searched by Spark": {(finding, "HELD"): 0, (finding, "HERE"): -1, (run, "_LISTED"): 2},
-    "joined": {(compute, "NEAR"): 1 << 40, (nearby, "NEAR"): -1, (nearby, "WHOLE"): -1},
-    "joined with changes from files": {(compute, "NEAR"): -1},
+    "joined": {(compute, "CHANGES"): 1 << 40, (nearby, "NEAR"): -1, (nearby, "WHOLE"): -1},
+    "joined with changes from files": {(compute, "CHANGES"): -1},
 }
 
 

@@ -23,7 +23,7 @@ from spark_trickle.maintain.apply import Applied, Stored, apply_delta
 from spark_trickle.maintain.finding import Finder, pruned
 from spark_trickle.maintain.matching import subtract
 from spark_trickle.maintain.near_views import NearViews, columns_read
-from spark_trickle.maintain.nearby import NEAR, Nearby, comparable, distinct, inexact, nearby
+from spark_trickle.maintain.nearby import Nearby, comparable, distinct, inexact, nearby
 from spark_trickle.maintain.reserve import Moved, Reserve, fill, move
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog import Catalog
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 FEW = 200_000
 """Deltas of parts of up to this many rows are applied in this process."""
+
+CHANGES = 200_000
+"""Changes of a source of up to this many rows are read in this process."""
 
 TINY = 50_000
 """Up to this many rows Spark is not worth compiling for."""
@@ -87,7 +90,7 @@ class Computation:
     @property
     def small(self) -> bool:
         """Whether the changes of every source are few."""
-        return all(source.changed_rows <= NEAR for source in self.sources.values())
+        return all(source.changed_rows <= CHANGES for source in self.sources.values())
 
     def full(self) -> None:
         """Every part anew; what is published is the difference to what is stored."""
@@ -231,7 +234,7 @@ class Computation:
             plan = source.changes
             if plan is None or plan.empty:
                 continue
-            if source.changed_rows <= NEAR:
+            if source.changed_rows <= CHANGES:
                 columns = self._columns_read(name)
                 taken = Taken(source.changed_rows)
                 rows = net(read_changes(plan, columns, taken), columns)
