@@ -9,11 +9,10 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from bench import storage, stream_tables
-from bench.figures import Figure
+from bench.figures import Figure, console
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -25,7 +24,7 @@ def show(figures: list[Figure]) -> None:
     for figure in figures:
         mark = "[green]met[/]" if figure.met else "[red]missed[/]"
         table.add_row(*figure.cells(), mark)
-    Console().print(table)
+    console.print(table)
 
 
 def save(figures: list[Figure]) -> Path:
@@ -51,7 +50,7 @@ def main() -> None:
         figures = storage.run(Path(folder), options.rows, options.repeat)
         figures += stream_tables.run(Path(folder), options.rows, options.repeat)
     show(figures)
-    Console().print(f"saved in {save(figures)}", style="dim")
+    console.print(f"saved in {save(figures)}", style="dim")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,10 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from rich.console import Console
+
+console = Console() if Console().is_terminal else Console(width=120)
+
 
 @dataclass(frozen=True)
 class Figure:

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from spark_trickle.maintain.records import RefreshReport
-from spark_trickle.maintain.strategy import COLD_FACTOR, REMEASURE_AFTER, choose, estimate
+from spark_trickle.maintain.records import MEASUREMENTS, RefreshReport
+from spark_trickle.maintain.strategy import DOUBT, DOUBT_ONCE, choose, estimate
 
 ROWS = 1_000_000
 
@@ -37,7 +37,14 @@ class Machine:
         return self.fixed + self.per_row * changed
 
     def run(self, mode: str, changed: int) -> None:
-        self.history.insert(0, ran(mode, self.seconds(mode, changed), changed))
+        self.record(ran(mode, self.seconds(mode, changed), changed))
+
+    def record(self, report: RefreshReport) -> None:
+        """What `records.measured` keeps: the newest of each mode."""
+        self.history.insert(0, report)
+        same = [r for r in self.history if r.effective_mode == report.effective_mode]
+        if len(same) > MEASUREMENTS:
+            self.history.remove(same[-1])
 
     def refresh(self, changed: int) -> str:
         choice = choose(self.history, changed, ROWS)
@@ -79,21 +86,31 @@ def test_it_learns_where_the_two_meet(
     for changed in sizes * 3:
         machine.refresh(changed)
     for changed in sizes:
-        chosen = choose(machine.history, changed, ROWS).mode
+        choice = choose(machine.history, changed, ROWS)
         best = min(machine.seconds(m, changed) for m in ("FULL", "DIFFERENTIAL"))
-        assert machine.seconds(chosen, changed) <= 1.2 * best, (changed, chosen)
+        rechecks = choice.code == "REMEASURE"
+        assert rechecks or machine.seconds(choice.mode, changed) <= 1.2 * best, (changed, choice)
 
 
 def test_estimates_follow_the_measurements() -> None:
     history = [ran("DIFFERENTIAL", 0.5 + 2e-6 * n, n) for n in (100, 50_000, 200_000, 400_000)]
     expected = estimate([*history, ran("FULL", 4.0)], 100_000, ROWS)
-    assert expected.differential == pytest.approx(0.7, rel=0.1)
-    assert expected.full == pytest.approx(4.4), "a full run writes what changed, too"
+    assert expected.differential == pytest.approx(0.7, rel=0.2)
+    assert expected.full == pytest.approx(4.4, rel=0.02), "a full run writes what changed, too"
 
 
 def test_a_full_run_costs_more_when_the_sources_have_grown() -> None:
-    grown = estimate([ran("FULL", 1.0, source_rows=1_000)], 1, 10_000).full
-    assert grown == pytest.approx(10.0, rel=0.001)
+    grown = estimate([ran("FULL", 1.0, source_rows=ROWS)], 1, 10 * ROWS).full
+    assert grown == pytest.approx(10.0, rel=0.1)
+
+
+def test_a_full_run_of_nothing_says_little_about_one_of_many_rows() -> None:
+    """A stream table made before its source was filled."""
+    empty = [ran("FULL", 0.5, source_rows=1)]
+    expected = estimate(empty, ROWS, ROWS)
+    assert expected.full is not None
+    assert 2.0 < expected.full < 20.0
+    assert expected.differential < 50.0
 
 
 def test_what_did_nothing_teaches_nothing() -> None:
@@ -114,9 +131,9 @@ def test_b11_full_is_measured_again_although_idle_runs_come_between() -> None:
     machine.run("FULL", 0)
     machine.full = 0.2  # the first one was slow by accident
     modes = []
-    for _ in range(3 * REMEASURE_AFTER):
+    for _ in range(60):
         modes.append(machine.refresh(1_000))
-        machine.history.insert(0, ran("NO_DATA", 0.001))
+        machine.record(ran("NO_DATA", 0.001))
     assert "FULL" in modes
     assert modes[-1] == "FULL", "and then the better one stays"
 
@@ -126,7 +143,7 @@ def test_b11_differential_is_measured_again() -> None:
     machine.run("FULL", 0)
     machine.run("DIFFERENTIAL", 1_000)  # slow by accident
     machine.fixed = 0.2
-    modes = [machine.refresh(1_000) for _ in range(3 * REMEASURE_AFTER)]
+    modes = [machine.refresh(1_000) for _ in range(60)]
     assert modes[-1] == "DIFFERENTIAL"
 
 
@@ -136,9 +153,9 @@ def test_b11_one_absurd_measurement_is_not_believed_for_ever(wrong: float) -> No
     machine = Machine(full=wrong, fixed=1.0, per_row=0.0)
     machine.run("FULL", 0)
     machine.full = 0.3
-    modes = [machine.refresh(500_000) for _ in range(4 * REMEASURE_AFTER)]
+    modes = [machine.refresh(500_000) for _ in range(120)]
     assert modes[-1] == "FULL"
-    assert modes.count("DIFFERENTIAL") <= COLD_FACTOR * wrong + REMEASURE_AFTER
+    assert modes.count("DIFFERENTIAL") <= 1.5 * wrong / DOUBT_ONCE + 10
 
 
 def test_b11_neither_is_chosen_for_ever_when_costs_change() -> None:
@@ -154,7 +171,7 @@ def test_b11_neither_is_chosen_for_ever_when_costs_change() -> None:
 
 
 def _settles(machine: Machine, refresh: Callable[[], str]) -> str:
-    return [refresh() for _ in range(4 * REMEASURE_AFTER)][-1]
+    return [refresh() for _ in range(80)][-1]
 
 
 def test_a_size_that_was_never_measured_is_tried_once_where_it_may_pay() -> None:
@@ -190,8 +207,38 @@ def test_starting_spark_is_no_part_of_the_cost() -> None:
     assert estimate([slow], 1, ROWS).full == pytest.approx(1.0, rel=0.001)
 
 
-def test_measuring_again_is_rare() -> None:
+def test_measuring_again_costs_little() -> None:
     machine = Machine(full=1.0, fixed=0.7, per_row=0.0)
     machine.run("FULL", 0)
     modes = [machine.refresh(1_000) for _ in range(200)]
-    assert modes.count("FULL") <= 200 // REMEASURE_AFTER + 1
+    lost = modes.count("FULL") * (machine.full - machine.fixed)
+    assert lost <= 1.5 * DOUBT * 200 * machine.fixed
+
+
+CHANGED = (200, 2_000, 20_000, 100_000, 400_000, 1_000_000, 1_600_000)
+"""Of 1 M rows, as the sweep of `make bench` changes them."""
+
+
+@pytest.mark.parametrize(
+    ("full", "by_delta"),
+    [
+        ((0.7, 0.9, 0.9, 1.1, 1.0, 1.0, 0.8), (0.15, 0.2, 0.4, 0.8, 0.8, 0.8, 0.8)),
+        ((0.8, 1.0, 1.0, 0.9, 0.8, 0.8, 0.7), (0.2, 0.25, 0.4, 0.55, 0.5, 0.55, 0.75)),
+        ((0.9, 0.8, 0.9, 1.2, 1.4, 2.2, 2.4), (0.1, 0.1, 0.2, 0.45, 0.9, 2.5, 3.1)),
+    ],
+    ids=["aggregate", "join", "copy"],
+)
+def test_deltas_that_grow_more_slowly_than_their_rows(
+    full: tuple[float, ...], by_delta: tuple[float, ...]
+) -> None:
+    """A straight line through small deltas would promise four times what the large ones take."""
+    history = [ran("FULL", 2 * full[0])]
+    for turn in range(4):
+        for changed, *costs in zip(CHANGED, full, by_delta, strict=True):
+            mode = choose(history, changed, ROWS).mode
+            seconds = costs[0] if mode == "FULL" else costs[1]
+            history.insert(0, ran(mode, seconds, changed))
+            assert turn < 2 or seconds <= 1.4 * min(costs), (turn, changed, mode)
+    for changed, *costs in zip(CHANGED, full, by_delta, strict=True):
+        expected = estimate(history, changed, ROWS)
+        assert expected.differential == pytest.approx(costs[1], rel=0.4), changed

@@ -35,7 +35,7 @@ TABLES = (
 )
 MEASURED = ("FULL", "DIFFERENTIAL", "TOPK")
 """The modes that compute something; how long they take is learnt from the history."""
-MEASUREMENTS = 50
+MEASUREMENTS = 100
 """So many refreshes of each such mode are learnt from."""
 
 

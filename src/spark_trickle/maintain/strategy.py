@@ -1,39 +1,42 @@
 """FULL or DIFFERENTIAL: a choice by cost, from what earlier refreshes of the same table took.
 
-seconds(DIFFERENTIAL) = a + b * changed rows, seconds(FULL) = c * source rows + d * changed rows, for
-a full run also has to write what changed. Both lines are fitted to the recorded refreshes by the
-mode that really ran, those of a similar size first. What was never measured has a prior: a changed
-row costs as much as FULL_FACTOR rows of a full run to write, and PRIOR_FACTOR to compute and write,
-for its group is read before and after. Where the two are near each other, the one that was not
-measured at that size, or not for REMEASURE_AFTER refreshes, is put to the test: neither one bad
-measurement nor a line drawn too far is believed for ever.
+Seconds grow as a power of the size, by deltas with the changed rows, in full with the rows of the
+sources plus those to write. Each power law is a line through the logarithms of the recorded
+refreshes by the mode that really ran, those of a similar size first, drawn to a prior where little
+was measured: a changed row costs as much as PRIOR_FACTOR rows of a full run, for its group is read
+before and after.
+
+No measurement is believed for ever. A size that was never measured by deltas is tried where it may
+pay, and the dearer way is run again when what that may lose is a small part of what refreshes of
+this size have taken since its last run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import exp, log
 
 from spark_trickle.maintain.records import RefreshReport
 
-FULL_FACTOR = 1.0
-PRIOR_FACTOR = 3.5
 PRIOR_SECONDS = 0.3
-PRIOR_WEIGHT = 0.1
-NOISE = 0.2
-"""How far a measurement is off, as a part of it."""
-PRIOR_SPREAD = 3.0
-"""How far the prior of the slope may be off, as a part of it."""
-REMEASURE_AFTER = 20
-NEAR = 2.0
-WORTH_A_TRY = 1.5
-COLD_FACTOR = 3.0
-COLD_SECONDS = 60.0
+PRIOR_FACTOR = 3.5
+PRIOR_POWER = 1.0
+NOISE, PRIOR_NOISE, POWER_NOISE = 0.2, 1.0, 1.0
+"""How far off, as logarithms, are a measurement, the prior of the seconds and that of the power."""
+NEAR = 1.5
+"""The dearer way may be the cheaper one by chance up to this factor."""
+DOUBT_ONCE, DOUBT = 1 / 3, 1 / 20
+"""The part of what was spent that measuring may lose, after one measurement and after more."""
+MOST_LOST = 60.0
+"""Seconds: no measurement is worth more."""
 WINDOW = 50
-FADE = 0.8
-FEW_ROWS = 100.0
-"""Differences of sizes below this say nothing."""
+FADE = 0.9
+FEW_CHANGED, FEW_ROWS = 100.0, 100_000.0
+"""Below these, changed and in the sources, a refresh takes as long as for none."""
+LIKE = 2.0
+"""Sizes are alike when they differ by less than this factor."""
+LEAST_SECONDS = 0.001
 BY_DELTA = ("DIFFERENTIAL", "TOPK")
 
 
@@ -58,101 +61,115 @@ class Choice:
         return f"{self.code}: {self.text}"
 
 
-def estimate(history: Sequence[RefreshReport], changed_rows: int, source_rows: int) -> Estimate:
-    """Expected seconds of both ways; ``history`` is newest first."""
-    runs = [r for r in history if r.effective_mode == "FULL"][:WINDOW]
-    full, per_source_row = None, 0.0
-    if runs:
-        sizes = [(_changed(r), _spent(r) * _scale(r, source_rows)) for r in runs]
-        per_source_row = min(seconds for _, seconds in sizes[:3]) / max(1, source_rows)
-        points = _weighted(sizes, changed_rows)
-        fixed, per_row = _line(points, FULL_FACTOR * per_source_row)
-        full = fixed + per_row * changed_rows
-    by_delta = [(_changed(r), _spent(r)) for r in history if r.effective_mode in BY_DELTA][:WINDOW]
-    points = [(0.0, PRIOR_SECONDS, PRIOR_WEIGHT), *_weighted(by_delta, changed_rows)]
-    fixed, per_row = _line(points, PRIOR_FACTOR * per_source_row)
-    return Estimate(fixed + per_row * changed_rows, full)
+@dataclass(frozen=True)
+class Work:
+    """What a refresh has to do, in rows."""
+
+    changed: float
+    source_rows: float
+
+    def size(self, by_delta: bool) -> float:
+        """What the seconds of this way depend on."""
+        fixed = FEW_CHANGED if by_delta else self.source_rows + FEW_ROWS
+        return fixed + self.changed
+
+    def alike(self, other: Work, by_delta: bool) -> bool:
+        return abs(log(self.size(by_delta) / other.size(by_delta))) <= log(LIKE)
 
 
-def _weighted(
-    sizes: Sequence[tuple[float, float]], changed_rows: int
-) -> list[tuple[float, float, float]]:
-    """Measurements with weights: the newer and the nearer in size, the more."""
-    weighted = []
-    for age, (changed, seconds) in enumerate(sizes):
-        distance = log((changed + FEW_ROWS) / (changed_rows + FEW_ROWS))
-        weighted.append((changed, seconds, FADE**age / (1 + distance**2)))
-    return weighted
+@dataclass(frozen=True)
+class Run:
+    """A refresh that was measured."""
+
+    work: Work
+    by_delta: bool
+    seconds: float
 
 
 def choose(history: Sequence[RefreshReport], changed_rows: int, source_rows: int) -> Choice:
-    """The cheaper way, or the one whose estimate is due for a measurement."""
+    """The cheaper way, or the dearer one where it is due for a measurement."""
     expected = estimate(history, changed_rows, source_rows)
     told = f"about {expected.differential:.2f} s for {changed_rows} changed rows"
     if expected.full is None:
         return Choice("DIFFERENTIAL", "FULL_UNMEASURED", f"{told}, no full run measured yet")
     told = f"{told} against {expected.full:.2f} s in full"
-    near = expected.full < NEAR * expected.differential < NEAR * NEAR * expected.full
-    ran = [report.effective_mode for report in history]
-    modes = [mode for mode in ran if mode == "FULL" or mode in BY_DELTA][:REMEASURE_AFTER]
-    if near and len(modes) == REMEASURE_AFTER and len(set(modes)) == 1:
-        other = "FULL" if modes[0] != "FULL" else "DIFFERENTIAL"
-        return Choice(other, "REMEASURE", f"{told}; not measured for {REMEASURE_AFTER} refreshes")
-    within = expected.full < expected.differential < WORTH_A_TRY * expected.full
-    if within and not _tried(history, changed_rows):
-        return Choice("DIFFERENTIAL", "REMEASURE", f"{told}; no delta of this size measured")
-    if _cold(history):
-        return Choice("FULL", "REMEASURE", f"{told}; measured only once, when it was new")
-    if expected.differential <= expected.full:
-        return Choice("DIFFERENTIAL", "CHEAPER", told)
-    return Choice("FULL", "CHEAPER", told)
+    runs, work = _runs(history, source_rows), Work(changed_rows, source_rows)
+    modes = "DIFFERENTIAL", "FULL"
+    cheaper, dearer = modes if expected.differential <= expected.full else modes[::-1]
+    costs = sorted((expected.differential, expected.full))
+    if why := _doubt(runs, work, dearer == "DIFFERENTIAL", *costs):
+        return Choice(dearer, "REMEASURE", f"{told}; {why}")
+    return Choice(cheaper, "CHEAPER", told)
 
 
-def _cold(history: Sequence[RefreshReport]) -> bool:
-    """Whether the one full run is due again: it was the first thing a cold Spark did, and deltas
-    have cost COLD_FACTOR times as much since."""
-    places = [place for place, report in enumerate(history) if report.effective_mode == "FULL"]
-    if len(places) != 1 or _spent(history[places[0]]) > COLD_SECONDS:
-        return False
-    spent = sum(_spent(r) for r in history[: places[0]] if r.effective_mode in BY_DELTA)
-    return spent >= COLD_FACTOR * _spent(history[places[0]])
+def estimate(history: Sequence[RefreshReport], changed_rows: int, source_rows: int) -> Estimate:
+    """Expected seconds of both ways; ``history`` is newest first."""
+    runs, work = _runs(history, source_rows), Work(changed_rows, source_rows)
+    in_full = [run for run in runs if not run.by_delta]
+    by_delta = [run for run in runs if run.by_delta]
+    full, per_row = None, 0.0
+    if in_full:
+        full = exp(_line(_points(in_full, work)))
+        per_row = min(run.seconds / run.work.size(by_delta=False) for run in in_full[:3])
+    prior = log(PRIOR_SECONDS + PRIOR_FACTOR * per_row * changed_rows)
+    points = [(0.0, prior, (NOISE / PRIOR_NOISE) ** 2), *_points(by_delta, work)]
+    return Estimate(exp(_line(points)), full)
 
 
-def _spent(report: RefreshReport) -> float:
-    """Seconds of a refresh, without those that starting Spark took."""
-    return report.seconds - report.phases.get("start", 0.0)
+def _runs(history: Sequence[RefreshReport], source_rows: int) -> list[Run]:
+    """The refreshes that did something, without the seconds that starting Spark took."""
+    return [
+        Run(
+            Work(sum(report.delta_rows.values()), report.source_rows or source_rows),
+            report.effective_mode in BY_DELTA,
+            max(report.seconds - report.phases.get("start", 0.0), LEAST_SECONDS),
+        )
+        for report in history
+        if report.effective_mode in (*BY_DELTA, "FULL")
+    ]
 
 
-def _tried(history: Sequence[RefreshReport], changed_rows: int) -> bool:
-    """Whether a delta of about this size was measured."""
-    sizes = [_changed(r) for r in history if r.effective_mode in BY_DELTA]
-    return any(size <= 3 * changed_rows and changed_rows <= 3 * size for size in sizes)
+def _doubt(runs: Sequence[Run], work: Work, by_delta: bool, cheaper: float, dearer: float) -> str:
+    """Why the dearer way is to be run, or nothing.
 
-
-def _scale(report: RefreshReport, source_rows: int) -> float:
-    return source_rows / report.source_rows if report.source_rows and source_rows else 1.0
-
-
-def _changed(report: RefreshReport) -> float:
-    return float(sum(report.delta_rows.values()))
-
-
-def _line(points: Sequence[tuple[float, float, float]], prior: float) -> tuple[float, float]:
-    """Least squares of relative errors: (x, y, weight) -> intercept and slope, neither negative.
-
-    The slope is drawn to its prior until measurements of large deltas say otherwise: small ones
-    differ by chance, and a line through them would promise anything for a large one.
+    What was measured once is doubted sooner: a first full run had a cold Spark, and one delta may
+    have met a busy machine. That explains a small distance, not a large one.
     """
-    weights = [weight / max(y, 1e-3) ** 2 for _, y, weight in points]
-    total = sum(weights)
-    mean_x = sum(w * x for w, (x, _, _) in zip(weights, points, strict=True)) / total
-    mean_y = sum(w * y for w, (_, y, _) in zip(weights, points, strict=True)) / total
-    spread = sum(w * (x - mean_x) ** 2 for w, (x, _, _) in zip(weights, points, strict=True))
-    covariance = sum(
-        w * (x - mean_x) * (y - mean_y) for w, (x, y, _) in zip(weights, points, strict=True)
-    )
-    pull = (NOISE / (PRIOR_SPREAD * prior)) ** 2 if prior > 0 else 0.0
-    if spread + pull <= 0:
-        return mean_y, 0.0
-    slope = max(0.0, (covariance + pull * prior) / (spread + pull))
-    return max(0.0, mean_y - slope * mean_x), slope
+    seen = [
+        place
+        for place, run in enumerate(runs)
+        if run.by_delta == by_delta and run.work.alike(work, by_delta)
+    ]
+    near = dearer <= NEAR * cheaper
+    if by_delta and near and not seen:
+        return "no delta of this size measured"
+    since = runs[: seen[0]] if seen else runs
+    spent = sum(run.seconds for run in since if run.work.alike(work, by_delta=True))
+    once = len(seen) <= 1 and (near or not by_delta)
+    may_lose = min(MOST_LOST, spent * (DOUBT_ONCE if once else DOUBT))
+    return "not measured lately" if dearer - cheaper < may_lose else ""
+
+
+def _points(runs: Sequence[Run], work: Work) -> list[tuple[float, float, float]]:
+    """Logarithms of sizes, relative to this work, and of seconds, with a weight: the newer and the
+    nearer in size, the more."""
+    points = []
+    for age, run in enumerate(runs[:WINDOW]):
+        distance = log(run.work.size(run.by_delta) / work.size(run.by_delta))
+        points.append((distance, log(run.seconds), FADE**age / (1 + (2 * distance) ** 2)))
+    return points
+
+
+def _line(points: Sequence[tuple[float, float, float]]) -> float:
+    """Weighted least squares: the height at 0 of a line whose slope is drawn to PRIOR_POWER.
+
+    Without that pull small refreshes, which differ by chance, would promise anything for a large one.
+    """
+    total = sum(weight for _, _, weight in points)
+    mean_x = sum(weight * x for x, _, weight in points) / total
+    mean_y = sum(weight * y for _, y, weight in points) / total
+    spread = sum(weight * (x - mean_x) ** 2 for x, _, weight in points)
+    together = sum(weight * (x - mean_x) * (y - mean_y) for x, y, weight in points)
+    pull = (NOISE / POWER_NOISE) ** 2
+    slope = max(0.0, (together + pull * PRIOR_POWER) / (spread + pull))
+    return mean_y - slope * mean_x
