@@ -53,19 +53,21 @@ def consolidated(
 ) -> exp.Select:
     """The net form of a weighted query; ``columns`` are (name inside, name outside, type).
 
-    Spark groups by maps (it sorts their entries); a VARIANT cannot be grouped, so its JSON text
-    stands for it and any equal value is returned.
+    Of equal values that stand for a group any is returned. The JSON text stands for a VARIANT, which
+    cannot be grouped, and an array of one for what holds a map: in the code that Spark generates to
+    sort the entries of a map by itself, NULL becomes 0; inside an array it generates none.
     """
     selected: list[exp.Expression] = []
     groups: list[exp.Expression] = []
     for inside, outside, type in columns:
         column = exp.Column(this=identifier(inside), table=identifier(alias))
-        if type.this == exp.DataType.Type.VARIANT:
-            groups.append(exp.Anonymous(this="to_json", expressions=[column.copy()]))
-            selected.append(aliased(exp.AnyValue(this=column), outside))
-        else:
+        stands_in = _stand_in(type)
+        if stands_in is None:
             groups.append(column.copy())
             selected.append(aliased(column, outside))
+        else:
+            groups.append(exp.Anonymous(this=stands_in, expressions=[column.copy()]))
+            selected.append(aliased(exp.AnyValue(this=column), outside))
     weight = exp.Column(this=identifier(WEIGHT), table=identifier(alias))
     total = exp.Sum(this=weight)
     selected.append(aliased(exp.cast(total, "BIGINT"), WEIGHT))
@@ -77,3 +79,11 @@ def consolidated(
     nonzero = exp.NEQ(this=total.copy(), expression=big(0))
     result.set("having", exp.Having(this=nonzero))
     return result
+
+
+def _stand_in(type: exp.DataType) -> str | None:
+    """The function of a value that is grouped by in its place."""
+    if type.this == exp.DataType.Type.VARIANT:
+        return "to_json"
+    kinds = {inner.this for inner in type.find_all(exp.DataType)}
+    return "array" if exp.DataType.Type.MAP in kinds else None

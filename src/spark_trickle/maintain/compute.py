@@ -123,10 +123,8 @@ class Computation:
         """The delta of a part; if there is a view of it, the view's is put aside."""
         if delta.part.name in self._aside:
             return self._aside.pop(delta.part.name)
-        read = {scan.source for scan in scans(delta.plan) if scan.version is Version.DELTA}
-        if all(self._empty(source) for source in read):
-            schema = self._schema(delta.part.name)
-            return schema.empty_table()
+        if not any(self._moved(scan.source) for scan in scans(delta.part.plan)):
+            return self._schema(delta.part.name).empty_table()
         near = self._nearby(delta)
         if near is not None:
             return self._compute_nearby(delta, near)
@@ -178,9 +176,13 @@ class Computation:
         known = {n: rows for n, rows in self._deltas.items() if isinstance(rows, pa.Table)}
         return nearby(read, delta.needs, known, Finder(self.run, plans, columns))
 
-    def _empty(self, source: str) -> bool:
+    def _moved(self, source: str) -> bool:
+        """Whether the delta of a source or part has rows. It need not be read: a scalar aggregate
+        reads its input as it is after."""
         rows = self._deltas.get(source)
-        return rows is not None and not isinstance(rows, Spill) and rows.num_rows == 0
+        if rows is None:
+            return source in self.sources and self.sources[source].changed_rows > CHANGES
+        return isinstance(rows, Spill) or rows.num_rows > 0
 
     def _move(self, reserve: Reserve, changed: frozenset[str], insert_only: frozenset[str]) -> None:
         """Apply the delta of a TopK's input to its reserve; read it again only if it runs dry."""

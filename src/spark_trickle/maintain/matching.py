@@ -60,7 +60,9 @@ def _key(value: Any) -> Any:
         return _NAN if math.isnan(value) else value
     if isinstance(value, dict):
         return tuple((name, _key(item)) for name, item in value.items())
-    if isinstance(value, list | tuple):
+    if isinstance(value, list) and value and isinstance(value[0], tuple):  # a map
+        return frozenset((_key(name), _key(item)) for name, item in value)
+    if isinstance(value, list):
         return tuple(_key(item) for item in value)
     return value
 

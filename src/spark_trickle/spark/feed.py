@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_trickle.errors import UserError
 from spark_trickle.spark import bitmaps
+from spark_trickle.spark.comparing import net
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import (
     FileKeys,
@@ -58,10 +59,8 @@ def net_change_frame(spark: SparkSession, plan: ChangePlan) -> DataFrame:
                 "which Spark cannot compare",
                 hint="keep the value as a STRING (to_json) in a table whose changes are needed",
             )
-    names = [F.col(quote(c.name)) for c in plan.table.columns]
     with spark_errors():
-        summed = change_frame(spark, plan).groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT))
-        return summed.where(F.col(WEIGHT) != 0)
+        return net(change_frame(spark, plan), [column.name for column in plan.table.columns])
 
 
 def _local(spark: SparkSession, table: Table, rows: pa.Table) -> DataFrame:

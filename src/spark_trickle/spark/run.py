@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from spark_trickle.spark.bitmaps import KEY
+from spark_trickle.spark.comparing import comparable, net
 from spark_trickle.spark.engine import Engine
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
@@ -151,9 +152,7 @@ class Run:
             both = rows.withColumn(WEIGHT, F.lit(1).cast("bigint")).unionAll(
                 there.withColumn(WEIGHT, F.lit(-1).cast("bigint"))
             )
-            names = [F.col(quote(column.name)) for column in stored.table.columns]
-            summed = both.groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT))
-            return self._spill(summed.where(F.col(WEIGHT) != 0))
+            return self._spill(net(both, [column.name for column in stored.table.columns]))
 
     def small(self, spill: Spill, most: int) -> Rows:
         """The same rows as Arrow if they turned out to be few."""
@@ -188,7 +187,8 @@ class Run:
         with spark_errors():
             wanted, needed = self._wanted(plan.table, by, lost)
             stored = self._engine.frames.scan(plan, located=True)
-            stored = stored.select(*(F.col(quote(n)) for n in by), KEY, ROW)
+            values = [c.alias(n) for c, n in zip(comparable(stored, by), by, strict=True)]
+            stored = stored.select(*values, KEY, ROW)
             match = _all([stored[quote(n)].eqNullSafe(wanted[quote(f"{_WANTED}_{n}")]) for n in by])
             found = stored.join(wanted, match).select(
                 *(F.col(quote(n)) for n in by), KEY, ROW, _NEEDED
@@ -227,7 +227,8 @@ class Run:
             part = Table(table.id, table.schema, table.name, columns)
             names = [column.name for column in columns]
             frame = local_frame(self._spark, part, lost.select([*names, WEIGHT]), [WEIGHT])
-        renamed = [F.col(quote(name)).alias(f"{_WANTED}_{name}") for name in by]
+        named = zip(comparable(frame, by), by, strict=True)
+        renamed = [column.alias(f"{_WANTED}_{name}") for column, name in named]
         wanted = frame.select(*renamed, (-F.col(WEIGHT)).alias(_NEEDED))
         return (wanted if isinstance(lost, Spill) else F.broadcast(wanted)), needed
 

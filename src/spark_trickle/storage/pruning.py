@@ -29,11 +29,11 @@ Wanted = Mapping[int, tuple[Any, Any] | Values]
 
 
 def by_column(table: Table, conditions: Mapping[str, Condition]) -> Wanted:
-    """Conditions on columns of the table, by column id."""
+    """Conditions on columns of the table, by column id; of nested values no bounds are known."""
     wanted: dict[int, tuple[Any, Any] | Values] = {}
     for name, condition in conditions.items():
         column = table.column(name)
-        if column is not None:
+        if column is not None and not column.children:
             wanted[column.id] = condition if isinstance(condition, tuple) else Values.of(condition)
     return wanted
 

@@ -132,7 +132,10 @@ class _Groups:
         if places is not None:
             plain, length = plain.take(places), len(places)
         result = conform(plain, self.columns, length)
-        result = result.append_column(ROW_ID, self._row_ids(plain, start, length, places))
+        # Not append_column: a table without columns has no rows.
+        row_ids = self._row_ids(plain, start, length, places)
+        schema = result.schema.append(pa.field(ROW_ID, pa.int64()))
+        result = pa.Table.from_arrays([*result.columns, row_ids], schema=schema)
         if self.versions:
             result = result.append_column(FILE_VERSION, self._versions(plain, length))
         return result
