@@ -24,9 +24,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["REWRITE"] = "1"
 
 
+_LONGEST = {"tpch", "test_sizes.py", "test_battery.py"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, so that no process of ``make test`` is left with one at the end."""
-    items.sort(key=lambda item: not {"tpch", "test_sizes.py"} & {*item.path.parts})
+    items.sort(key=lambda item: not _LONGEST & {*item.path.parts})
 
 
 @pytest.fixture(scope="session")

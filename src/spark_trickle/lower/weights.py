@@ -82,8 +82,9 @@ def consolidated(
 
 
 def _stand_in(type: exp.DataType) -> str | None:
-    """The function of a value that is grouped by in its place."""
+    """The function of a value that is grouped by in its place; what is not known may be a map."""
     if type.this == exp.DataType.Type.VARIANT:
         return "to_json"
-    kinds = {inner.this for inner in type.find_all(exp.DataType)}
-    return "array" if exp.DataType.Type.MAP in kinds else None
+    may_be_map = (exp.DataType.Type.MAP, exp.DataType.Type.UNKNOWN)
+    found = any(inner.this in may_be_map for inner in type.find_all(exp.DataType))
+    return "array" if found else None

@@ -19,6 +19,7 @@ from spark_trickle.errors import (
     UserError,
 )
 from spark_trickle.maintain import graph, records
+from spark_trickle.maintain.by_text import text_frame
 from spark_trickle.maintain.compiling import tables_read
 from spark_trickle.maintain.compute import Pinned
 from spark_trickle.maintain.layout import create_parts, create_table, segments_of
@@ -191,7 +192,7 @@ class Definer:
     ) -> StreamTable:
         """The tables of all parts; the result keeps its table where its columns stay the same."""
         pinned = _pinned(tables, tx.base)
-        shape = run.shape(self.refresher.text_frame(wanted.query, wanted.dialect, pinned))
+        shape = run.shape(text_frame(self.refresher.engine, wanted.query, wanted.dialect, pinned))
         made: dict[str, Table] = {}
         if there is not None:
             _clear(tx, there, shape, known, made)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from spark_trickle.errors import CommitConflictError, SourceChangedError
+from spark_trickle.compile import CompiledQuery
+from spark_trickle.errors import (
+    CommitConflictError,
+    InternalError,
+    SourceChangedError,
+    TrickleError,
+)
 from spark_trickle.maintain import records
 from spark_trickle.maintain.compute import Pinned
 from spark_trickle.maintain.records import RefreshReport, StreamTable
@@ -31,6 +38,21 @@ class Phases:
     @property
     def total(self) -> float:
         return time.perf_counter() - self._begun
+
+
+@contextmanager
+def bugs_told(stream: StreamTable, compiled: CompiledQuery) -> Iterator[None]:
+    """What is neither an error of ours nor of the machine is a fault of ours; told with the plan."""
+    try:
+        yield
+    except (TrickleError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise InternalError(
+            f"the refresh of {stream.name} failed by a bug: {type(error).__name__}: {error}",
+            hint="nothing was changed; please report it with this plan:\n"
+            + compiled.explain("normalized"),
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -25,40 +25,35 @@ from spark_trickle.errors import (
     SourceChangedError,
     TrickleError,
     UnsupportedQueryError,
-    UserError,
 )
 from spark_trickle.ir.types import Version
 from spark_trickle.lower.query import TableNames
 from spark_trickle.maintain import records
 from spark_trickle.maintain.apply import Applied, Stored, apply_delta
+from spark_trickle.maintain.by_text import text_frame
 from spark_trickle.maintain.compiling import Compiler
 from spark_trickle.maintain.compute import FEW, Computation, Pinned
 from spark_trickle.maintain.layout import stored_parts
 from spark_trickle.maintain.outcome import (
     Filled,
     Phases,
+    bugs_told,
     first_report,
     may_differ,
     moved_record,
     same_columns,
     save_refresh,
 )
-from spark_trickle.maintain.pinned import PinnedSource
 from spark_trickle.maintain.records import RefreshReport, StreamTable
 from spark_trickle.maintain.reserve import reserve_of
 from spark_trickle.maintain.strategy import Choice, choose
 from spark_trickle.spark.engine import Engine
-from spark_trickle.sql.dialects import TrickleSpark
-from spark_trickle.sql.parse import parse_query
-from spark_trickle.sql.statement_dialect import to_spark
-from spark_trickle.sql.statements import Query, parse_statement
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.transaction import Connection, Transaction
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
-    from spark_trickle.spark.session import DataFrame
 
 ATTEMPTS = 5
 LARGE_ROWS = 20_000_000
@@ -119,7 +114,8 @@ class Refresher:
                 tx.rollback()
                 report = replace(report, effective_mode=NOTHING.mode, reason=NOTHING.reason)
                 return self._settle(stream, moved_record(stream, pinned), report, phases)
-            return self._compute(stream, asked, compiled, tx, pinned, report, phases)
+            with bugs_told(stream, compiled):
+                return self._compute(stream, asked, compiled, tx, pinned, report, phases)
         except BaseException:
             tx.rollback()
             raise
@@ -316,32 +312,10 @@ class Refresher:
         stored: Stored,
     ) -> Applied:
         """A query that has no plan: its own text again, and the difference to what is stored."""
-        frame = self.text_frame(stream.query, stream.dialect, pinned)
+        frame = text_frame(self.engine, stream.query, stream.dialect, pinned)
         same_columns(stream, stored.table, [name for name, _ in run.shape(frame)])
         spilled = run.spill_difference(frame, tx.scan(stored.table))
         return apply_delta(run, tx, stored, run.small(spilled, FEW))
-
-    def text_frame(self, query: str, dialect: str, pinned: Mapping[str, Pinned]) -> DataFrame:
-        """The rows of a query by its own text, at the pinned versions."""
-        text = to_spark(query, dialect)
-        tree = parse_query(query, dialect).tree
-        if tree.find(exp.Fetch) is not None:  # Spark knows LIMIT only
-            text = tree.sql(TrickleSpark)
-        statement = parse_statement(text)
-        if not isinstance(statement, Query):
-            raise UserError("a stream table is defined by a query", hint="write AS SELECT …")
-        return self.engine.query(text, statement, PinnedSource(self.engine.catalog, pinned))
-
-    def verified_frame(self, stream: StreamTable, pinned: Mapping[str, Pinned]) -> DataFrame:
-        """The defining query by its own text; a TopK's ORDER BY goes on with the other columns."""
-        tables = [source.table for source in pinned.values()]
-        compiled = self.compiler.compile(stream.query, stream.dialect, tables)
-        if compiled.topk is None:
-            return self.text_frame(stream.query, stream.dialect, pinned)
-        tree = compiled.parsed.tree.copy()
-        for name in compiled.bound.names:
-            tree = tree.order_by(exp.column(name, quoted=True), append=True, copy=False)
-        return self.text_frame(tree.sql(TrickleSpark), "spark", pinned)
 
     def _commit(
         self,

@@ -21,6 +21,7 @@ from spark_trickle.errors import (
     UserError,
 )
 from spark_trickle.maintain import graph, records, schedules
+from spark_trickle.maintain.by_text import verified_frame
 from spark_trickle.maintain.compiling import tables_read
 from spark_trickle.maintain.compute import Pinned
 from spark_trickle.maintain.define import MODES, Definer, Definition
@@ -258,7 +259,9 @@ class StreamTables:
                 )
                 for source in stream.sources
             }
-            frame = self._refresher.verified_frame(stream, pinned)
+            tables = [source.table for source in pinned.values()]
+            compiled = self._refresher.compiler.compile(stream.query, stream.dialect, tables)
+            frame = verified_frame(self._engine, stream, compiled, pinned)
             spilled = run.spill_difference(frame, tx.scan(TableName.of(stream.name)))
             return Difference(stream.name, run.head(spilled, 1_000))
         finally:
