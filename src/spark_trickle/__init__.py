@@ -23,6 +23,8 @@ from spark_trickle.errors import (
     UserError,
 )
 from spark_trickle.lake import ChangeSummary, Lake, LakeTransaction, connect
+from spark_trickle.maintain.monitor import StreamTableInfo
+from spark_trickle.maintain.records import RefreshReport
 from spark_trickle.settings import Settings
 
 __version__ = "0.1.0"
@@ -43,9 +45,11 @@ __all__ = [
     "LakeTransaction",
     "NotFoundError",
     "ParseError",
+    "RefreshReport",
     "Settings",
     "SourceChangedError",
     "StorageFullError",
+    "StreamTableInfo",
     "TransientError",
     "TrickleError",
     "UnsupportedQueryError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle import Lake
-from spark_trickle.errors import InvariantError, NotFoundError
+from spark_trickle.errors import InternalError, InvariantError, NotFoundError
 from spark_trickle.storage.transaction import Transaction
 from support.lakes import modify
 from support.streams import assert_exact, refreshed, rows
@@ -227,3 +227,21 @@ def test_a_query_changed_while_it_was_refreshed(small: Lake) -> None:
     with pytest.raises(CommitConflictError, match="s was refreshed or changed"):
         streams._definer.redefine(changed, wanted, streams.all(), NEW_QUERY)
     refreshed(small, "s", "NO_DATA")
+
+
+def test_a_bug_is_told_as_one_and_changes_nothing(
+    small: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = small
+    lake.create_stream_table("s", PLAIN, refresh_mode="DIFFERENTIAL")
+    contents = rows(lake, "s")
+    lake.sql("DELETE FROM t WHERE g = 2")
+    with monkeypatch.context() as patch:
+        patch.setattr(Transaction, "delete_rows", lambda *_: {}[()])
+        with pytest.raises(InternalError) as caught:
+            lake.refresh_stream_table("s")
+    assert "KeyError" in str(caught.value)
+    assert "Scan t" in str(caught.value), "the plan is told"
+    assert lake.refresh_history("s")[0].effective_mode == "ERROR"
+    assert rows(lake, "s") == contents
+    refreshed(lake, "s", "DIFFERENTIAL")

@@ -49,7 +49,7 @@ def bugs_told(stream: StreamTable, compiled: CompiledQuery) -> Iterator[None]:
         raise
     except Exception as error:
         raise InternalError(
-            f"the refresh of {stream.name} failed by a bug: {type(error).__name__}: {error}",
+            f"computing {stream.name} failed by a bug: {type(error).__name__}: {error}",
             hint="nothing was changed; please report it with this plan:\n"
             + compiled.explain("normalized"),
         ) from error

@@ -114,8 +114,7 @@ class Refresher:
                 tx.rollback()
                 report = replace(report, effective_mode=NOTHING.mode, reason=NOTHING.reason)
                 return self._settle(stream, moved_record(stream, pinned), report, phases)
-            with bugs_told(stream, compiled):
-                return self._compute(stream, asked, compiled, tx, pinned, report, phases)
+            return self._compute(stream, asked, compiled, tx, pinned, report, phases)
         except BaseException:
             tx.rollback()
             raise
@@ -222,14 +221,15 @@ class Refresher:
         source_rows = self._source_rows(pinned)
         large = self.engine.holder.pace("large") if source_rows > LARGE_ROWS else nullcontext()
         if isinstance(compiled.verdict, FullOnly):
-            with large:
+            with bugs_told(stream, compiled), large:
                 applied = {RESULT: self._rerun(stream, tx, run, pinned, stored[RESULT])}
         else:
             work = Computation(
                 self.engine.catalog, tx, run, compiled, pinned, stored, reserve_of(compiled), whole
             )
             by_delta = choice.mode != "FULL"
-            with self.engine.holder.pace("quick") if by_delta and work.small else large:
+            pace = self.engine.holder.pace("quick") if by_delta and work.small else large
+            with bugs_told(stream, compiled), pace:
                 work.differential() if by_delta else work.full()
             applied, whole = work.applied, work.whole
             reason = work.refilled or reason
