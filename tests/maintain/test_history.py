@@ -16,7 +16,7 @@ from spark_trickle.maintain import records
 from spark_trickle.maintain.records import MEASUREMENTS, RefreshReport
 from spark_trickle.settings import Settings
 
-KEPT = 60
+KEPT = MEASUREMENTS + 10
 
 
 def written(lake: Lake, uuid: str, modes: list[str], first: int = 0) -> None:
@@ -42,7 +42,7 @@ def test_the_newest_stay(dry_lake: Lake) -> None:
 
 
 def test_measurements_outlive_idle_refreshes(dry_lake: Lake) -> None:
-    written(dry_lake, "s", ["FULL"] * 3 + ["DIFFERENTIAL"] * 70 + ["TOPK"])
+    written(dry_lake, "s", ["FULL"] * 3 + ["DIFFERENTIAL"] * (MEASUREMENTS + 20) + ["TOPK"])
     written(dry_lake, "s", ["NO_DATA"] * 500, 1_000)
     with dry_lake._catalog.reading() as connection:
         known = [report.effective_mode for report in records.measured(connection, "s")]
