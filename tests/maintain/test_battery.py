@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,20 +153,13 @@ def _note(found: dict[int, str], reports: Sequence[RefreshReport], *modes: str) 
             found.setdefault(int(report.name.rpartition("q")[2]), said)
 
 
-class _told:
+@contextmanager
+def _told(found: dict[int, str], number: int, when: str) -> Iterator[None]:
     """Notes whatever is raised inside as the fault of a query."""
-
-    def __init__(self, found: dict[int, str], number: int, when: str) -> None:
-        self._note: Callable[[str], Any] = lambda text: found.setdefault(number, f"{when}: {text}")
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
-        if kind is not None and issubclass(kind, Exception):
-            self._note(f"{kind.__name__}: {error}")
-            return True
-        return False
+    try:
+        yield
+    except Exception as error:
+        found.setdefault(number, f"{when}: {type(error).__name__}: {error}")
 
 
 def _compare(lake: Lake, spark: SparkSession, found: dict[int, str]) -> None:
