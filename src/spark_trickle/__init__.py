@@ -23,8 +23,8 @@ from spark_trickle.errors import (
     UserError,
 )
 from spark_trickle.lake import ChangeSummary, Lake, LakeTransaction, connect
-from spark_trickle.maintain.monitor import StreamTableInfo
-from spark_trickle.maintain.records import RefreshReport
+from spark_trickle.maintain.records.monitor import StreamTableInfo
+from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.settings import Settings
 
 __version__ = "0.1.0"

@@ -28,7 +28,7 @@ from spark_trickle.ir.walk import scans
 from spark_trickle.lower.query import TableNames, lower, lower_delta
 from spark_trickle.normalize.merge import merge
 from spark_trickle.normalize.pipeline import normalize
-from spark_trickle.sql.bind import Bound, bind
+from spark_trickle.sql.bind.plan import Bound, bind
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import Parsed, parse_query
 

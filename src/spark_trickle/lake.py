@@ -12,18 +12,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_trickle.errors import CommitConflictError, UserError
+from spark_trickle.execute.engine import Engine
+from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource
 from spark_trickle.maintain.methods import StreamTableMethods
 from spark_trickle.settings import Settings
-from spark_trickle.spark.engine import Engine
 from spark_trickle.spark.session import SessionHolder
-from spark_trickle.spark.sources import SnapshotSource, Source, TransactionSource
-from spark_trickle.sql import statements as ast
-from spark_trickle.sql.statement_dialect import to_spark
-from spark_trickle.sql.stream_statements import parse_stream_statement
-from spark_trickle.storage import maintenance, preimages
-from spark_trickle.storage.catalog import Catalog
+from spark_trickle.statements import parse as ast
+from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.stream import parse_stream_statement
+from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Table, TableName
-from spark_trickle.storage.transaction import Record, Transaction
+from spark_trickle.storage.upkeep import maintenance
+from spark_trickle.storage.versions import preimages
+from spark_trickle.storage.versions.transaction import Record, Transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa

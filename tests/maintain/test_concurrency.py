@@ -19,7 +19,7 @@ from spark_trickle.errors import (
     NotFoundError,
     TransientError,
 )
-from spark_trickle.maintain.compute import Computation
+from spark_trickle.maintain.refresh.compute import Computation
 from support.forks import forked
 from support.streams import assert_exact, refreshed, rows
 
@@ -283,7 +283,7 @@ def test_large_sources_are_read_in_smaller_tasks(
     monkeypatch.setattr(holder, "pace", noted)
     small.create_stream_table("s", SUMMED)
     assert "large" not in begun
-    monkeypatch.setattr("spark_trickle.maintain.refresh.LARGE_ROWS", 0)
+    monkeypatch.setattr("spark_trickle.maintain.refresh.refresher.LARGE_ROWS", 0)
     small.refresh_stream_table("s", full=True)
     assert begun.count("large") == 1
     small.sql("INSERT INTO t VALUES (1, 10)")

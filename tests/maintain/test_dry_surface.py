@@ -12,7 +12,7 @@ from spark_trickle.errors import (
     UnsupportedQueryError,
     UserError,
 )
-from spark_trickle.maintain.schedules import checked, seconds
+from spark_trickle.maintain.schedule.schedules import checked, seconds
 from spark_trickle.storage.records import TableName
 
 TOTALS = "SELECT customer, sum(amount) AS total FROM orders GROUP BY customer"
@@ -85,7 +85,7 @@ def test_explain_of_what_is_not_there(shop: Lake) -> None:
 def test_differential_is_strict(shop: Lake, query: str, code: str) -> None:
     """DIFFERENTIAL refuses with code, place and hint what only a full run keeps exact."""
     streams = shop._streams
-    from spark_trickle.maintain.define import Definition
+    from spark_trickle.maintain.define.definer import Definition
 
     wanted = Definition(TableName.of("t"), query, refresh_mode="DIFFERENTIAL")
     with pytest.raises(UnsupportedQueryError) as caught:

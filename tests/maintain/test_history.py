@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 import spark_trickle
 from spark_trickle import Lake
-from spark_trickle.maintain import records
-from spark_trickle.maintain.records import MEASUREMENTS, RefreshReport
+from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.streams import MEASUREMENTS, RefreshReport
 from spark_trickle.settings import Settings
 
 KEPT = MEASUREMENTS + 10

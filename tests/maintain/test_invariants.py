@@ -6,7 +6,7 @@ import pytest
 
 from spark_trickle import Lake
 from spark_trickle.errors import InternalError, InvariantError, NotFoundError
-from spark_trickle.storage.transaction import Transaction
+from spark_trickle.storage.versions.transaction import Transaction
 from support.lakes import modify
 from support.streams import assert_exact, refreshed, rows
 

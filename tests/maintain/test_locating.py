@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 import spark_trickle
 from spark_trickle import Lake
 from spark_trickle.errors import InvariantError
-from spark_trickle.maintain import locating
+from spark_trickle.maintain.apply import locating
 from spark_trickle.settings import Settings
-from spark_trickle.storage.search import Search
+from spark_trickle.storage.read.search import Search
 from support.lakes import modify
 from support.streams import refreshed, rows
 
@@ -49,7 +49,7 @@ def dear(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             seen.append(",".join(names))
             return find(run, search, names, lost)
 
-        monkeypatch.setattr(f"spark_trickle.maintain.apply.{name}", noted)
+        monkeypatch.setattr(f"spark_trickle.maintain.apply.delta.{name}", noted)
     return seen
 
 

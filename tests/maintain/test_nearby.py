@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_trickle import Lake, connect
-from spark_trickle.maintain import compute, finding, nearby
+from spark_trickle.maintain.gather import finding, nearby
+from spark_trickle.maintain.refresh import compute
 from spark_trickle.spark import run
 from support.streams import refreshed
 

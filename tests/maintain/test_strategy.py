@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from spark_trickle.maintain.records import MEASUREMENTS, RefreshReport
-from spark_trickle.maintain.strategy import DOUBT, DOUBT_ONCE, choose, estimate
+from spark_trickle.maintain.records.streams import MEASUREMENTS, RefreshReport
+from spark_trickle.maintain.refresh.strategy import DOUBT, DOUBT_ONCE, choose, estimate
 
 ROWS = 1_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import ParseError
-from spark_trickle.sql.stream_statements import (
+from spark_trickle.statements.stream import (
     AlterStreamTable,
     CreateStreamTable,
     DropStreamTable,

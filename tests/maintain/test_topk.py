@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.maintain.topk import Entry, advance, capacity, window
+from spark_trickle.maintain.refresh.topk import Entry, advance, capacity, window
 
 values = st.integers(0, 400)
 

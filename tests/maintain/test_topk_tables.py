@@ -6,7 +6,7 @@ import pytest
 
 from spark_trickle import Lake
 from spark_trickle.errors import UnsupportedQueryError
-from spark_trickle.maintain.topk import capacity
+from spark_trickle.maintain.refresh.topk import capacity
 from support.streams import assert_exact, refreshed, rows
 
 pytestmark = pytest.mark.spark

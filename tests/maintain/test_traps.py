@@ -11,9 +11,9 @@ import pytest
 
 from spark_trickle import Lake
 from spark_trickle.errors import SourceChangedError
-from spark_trickle.maintain import records
-from spark_trickle.maintain.compute import Computation
-from spark_trickle.storage import maintenance
+from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.refresh.compute import Computation
+from spark_trickle.storage.upkeep import maintenance
 from support.streams import assert_exact, refreshed, rows
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_trickle.settings import Settings
-from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.catalog.catalog import Catalog
 from support import postgres
 
 Opener = Callable[..., Catalog]

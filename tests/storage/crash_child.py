@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from spark_trickle.settings import Settings
-from spark_trickle.storage import faults, maintenance
-from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage import faults
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.upkeep import maintenance
 from support import lakes
 
 

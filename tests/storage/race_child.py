@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_trickle.errors import TransientError
 from spark_trickle.settings import Settings
-from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.catalog.catalog import Catalog
 from support import lakes
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.storage.column_cache import ColumnCache, Taken
+from spark_trickle.storage.read.column_cache import ColumnCache, Taken
 
 GROUPS, ROWS = 6, 100
 NAMES = ("number", "text", "pair", "list")

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.errors import AlreadyExistsError, CommitConflictError, NotFoundError
-from spark_trickle.storage import maintenance
-from spark_trickle.storage.catalog import Catalog
-from spark_trickle.storage.reader import read_scan
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn
-from spark_trickle.storage.transaction import Transaction
+from spark_trickle.storage.upkeep import maintenance
+from spark_trickle.storage.versions.transaction import Transaction
 from support import lakes
 
 Step = Callable[[Transaction], object]
@@ -235,7 +235,7 @@ def test_a_failing_record_rolls_everything_back(lake: Catalog) -> None:
 
 
 def test_savepoints_and_rollback_leave_nothing(lake: Catalog, location: tuple[str, str]) -> None:
-    from spark_trickle.storage import disk
+    from spark_trickle.storage.files import disk
 
     files = {p for p, _ in disk.list_files(lake.data_path)}
     tx = lake.begin()

@@ -17,9 +17,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from spark_trickle.storage import disk, faults, maintenance
-from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage import faults
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.files import disk
 from spark_trickle.storage.records import NewColumn
+from spark_trickle.storage.upkeep import maintenance
 from support import duck, lakes
 
 from . import crash_child

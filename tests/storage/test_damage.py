@@ -13,9 +13,9 @@ import pytest
 
 from spark_trickle.errors import CatalogError, StorageFullError
 from spark_trickle.settings import Settings
-from spark_trickle.storage import disk
-from spark_trickle.storage.catalog import Catalog
-from spark_trickle.storage.reader import read_scan
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.files import disk
+from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn
 
 
@@ -105,7 +105,7 @@ _FULL_DISK = """
 import resource, signal, sys
 import pyarrow as pa
 from spark_trickle.settings import Settings
-from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.errors import TrickleError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 catalog = Catalog.open(sys.argv[1], settings=Settings(inline_row_limit=int(sys.argv[2])))

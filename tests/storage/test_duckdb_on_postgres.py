@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.settings import Settings
-from spark_trickle.storage import maintenance
-from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import NewColumn
+from spark_trickle.storage.upkeep import maintenance
 from support import duck, lakes
 
 from .conftest import new_database

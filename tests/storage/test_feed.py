@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.settings import Settings
-from spark_trickle.storage.catalog import Catalog
-from spark_trickle.storage.reader import read_scan
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn
-from spark_trickle.storage.transaction import Transaction
+from spark_trickle.storage.versions.transaction import Transaction
 from support import lakes
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.errors import CatalogError
-from spark_trickle.storage.catalog import Catalog
-from spark_trickle.storage.reader import read_scan
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.read.reader import read_scan
 from support import duck, lakes
 
 FLAT = (

@@ -13,10 +13,11 @@ import pytest
 import spark_trickle
 from spark_trickle.errors import CatalogError, CommitUnknownError, TransientError
 from spark_trickle.settings import Settings
-from spark_trickle.storage import disk, maintenance
-from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.files import disk
 from spark_trickle.storage.records import NewColumn
-from spark_trickle.storage.transaction import Transaction
+from spark_trickle.storage.upkeep import maintenance
+from spark_trickle.storage.versions.transaction import Transaction
 from support import lakes, proxy
 from support.proxy import Cut, Proxy
 

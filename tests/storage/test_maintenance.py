@@ -12,9 +12,10 @@ import pytest
 
 from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.settings import Settings
-from spark_trickle.storage import disk, maintenance
-from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.files import disk
 from spark_trickle.storage.records import NewColumn, ScanPlan
+from spark_trickle.storage.upkeep import maintenance
 from support import lakes
 
 TUNED = Settings(inline_row_limit=5, inline_delete_limit=8, retention_seconds=0.0)
@@ -107,7 +108,7 @@ def test_duckdbs_feed_of_a_compacted_table(folder: Path) -> None:
 
 
 def test_a_plan_made_earlier_stays_readable(folder: Path) -> None:
-    from spark_trickle.storage.reader import read_scan
+    from spark_trickle.storage.read.reader import read_scan
 
     with Catalog.open(str(folder), settings=TUNED) as catalog:
         busy_lake(catalog)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 
 from spark_trickle.settings import Settings
-from spark_trickle.storage.catalog import Catalog
-from spark_trickle.storage.pruning import Values, keeps
-from spark_trickle.storage.reader import read_changes, read_scan
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.read.pruning import Values, keeps
+from spark_trickle.storage.read.reader import read_changes, read_scan
 from spark_trickle.storage.records import Bounds, DataFile, NewColumn, TableName
 from support import lakes
 

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_trickle.storage import maintenance
-from spark_trickle.storage.reader import read_scan
+from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn
+from spark_trickle.storage.upkeep import maintenance
 from support import lakes
 
 from . import race_child

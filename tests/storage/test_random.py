@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from spark_trickle.settings import Settings
-from spark_trickle.storage import maintenance
-from spark_trickle.storage.catalog import Catalog
+from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import NewColumn
+from spark_trickle.storage.upkeep import maintenance
 from support import lakes
 
 KEYS = st.integers(0, 6)
@@ -159,7 +159,7 @@ _SCHEMA = pa.schema({"k": pa.int32(), "v": pa.int64(), "s": pa.string()})
 
 
 def _plain(tx: Any) -> list[dict[str, Any]]:
-    from spark_trickle.storage.reader import read_scan
+    from spark_trickle.storage.read.reader import read_scan
 
     return list(read_scan(tx.scan("t")).to_pylist())
 

@@ -14,14 +14,14 @@ import pytest
 
 from spark_trickle.errors import CatalogError
 from spark_trickle.settings import Settings
-from spark_trickle.storage import choices as choices_of
-from spark_trickle.storage import parquet
-from spark_trickle.storage.catalog import Catalog
-from spark_trickle.storage.choices import meets
-from spark_trickle.storage.column_cache import Taken
-from spark_trickle.storage.reader import read_scan
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.files import parquet
+from spark_trickle.storage.read import choices as choices_of
+from spark_trickle.storage.read.choices import meets
+from spark_trickle.storage.read.column_cache import Taken
+from spark_trickle.storage.read.reader import read_scan
+from spark_trickle.storage.read.search import Search, search
 from spark_trickle.storage.records import NewColumn
-from spark_trickle.storage.search import Search, search
 from support import lakes
 
 ROWS, GROUP = 60, 10
@@ -139,7 +139,7 @@ def _among(value: Any, values: Sequence[Any]) -> bool:
 def test_rows_that_meet_a_choice(lake: Catalog, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search gives exactly the rows of a filter over everything."""
     draw = random.Random(seed)
-    monkeypatch.setattr("spark_trickle.storage.search._BATCH", draw.choice([1, 2 * GROUP, 1_000]))
+    monkeypatch.setattr("spark_trickle.storage.read.search._BATCH", draw.choice([1, 2 * GROUP, 1_000]))
     plan = lake.scan("t")
     everything = read_scan(plan)
     exact = ["id", "name", "day", "price", "at"]

@@ -17,11 +17,11 @@ from spark_trickle.errors import (
     SourceChangedError,
 )
 from spark_trickle.settings import Settings
-from spark_trickle.storage import disk
-from spark_trickle.storage.catalog import Catalog
-from spark_trickle.storage.reader import read_scan
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.files import disk
+from spark_trickle.storage.files.types import arrow_type
+from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn, NewFile, TableName
-from spark_trickle.storage.types import arrow_type
 from support import duck, lakes
 
 

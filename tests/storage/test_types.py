@@ -12,11 +12,11 @@ import pytest
 
 from spark_trickle.errors import BindError, InvalidDataError
 from spark_trickle.settings import Settings
-from spark_trickle.storage.catalog import Catalog
-from spark_trickle.storage.reader import read_scan
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.files.types import arrow_type, parse_spark
+from spark_trickle.storage.files.values import to_text
+from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn
-from spark_trickle.storage.types import arrow_type, parse_spark
-from spark_trickle.storage.values import to_text
 from support import duck
 
 INF = float("inf")

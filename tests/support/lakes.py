@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_trickle.storage.catalog import Catalog
-from spark_trickle.storage.reader import read_changes, read_file, read_scan
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.files.types import arrow_schema
+from spark_trickle.storage.read.reader import read_changes, read_file, read_scan
 from spark_trickle.storage.records import ROW_ID, WEIGHT, ScanPlan
-from spark_trickle.storage.transaction import Transaction
-from spark_trickle.storage.types import arrow_schema
+from spark_trickle.storage.versions.transaction import Transaction
 
 from . import duck
 

@@ -14,7 +14,7 @@ from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.types import Source, Version
 from spark_trickle.lower.query import lower
 from spark_trickle.normalize.pipeline import trace
-from spark_trickle.sql.bind import bind
+from spark_trickle.sql.bind.plan import bind
 
 Rows = Counter[tuple[Any, ...]]
 

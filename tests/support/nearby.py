@@ -15,9 +15,9 @@ from spark_trickle.compile import CompiledQuery, PartDelta
 from spark_trickle.delta.segment import Part
 from spark_trickle.delta.views import viewed
 from spark_trickle.ir.types import Version
-from spark_trickle.maintain.near_views import NearViews, columns_read
-from spark_trickle.maintain.nearby import AFTER, BEFORE, NEAR, nearby
-from spark_trickle.storage.choices import Choice, meets
+from spark_trickle.maintain.gather.near_views import NearViews, columns_read
+from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, NEAR, nearby
+from spark_trickle.storage.read.choices import Choice, meets
 from support.delta_law import Laboratory, table_names
 from support.queries import Data, Row
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from spark_trickle import Lake
-from spark_trickle.maintain.records import RefreshReport
+from spark_trickle.maintain.records.streams import RefreshReport
 from support.lakes import located, rows_of
 
 

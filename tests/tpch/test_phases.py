@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import spark_trickle
-from spark_trickle.maintain.records import RefreshReport
+from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.tpch import churn, data, queries
 from spark_trickle.tpch.schema import TABLES
 from tpch.oracle import Oracle, compare

@@ -7,17 +7,18 @@ from typing import assert_never
 
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import DependencyError, NotFoundError, UserError
+from spark_trickle.execute.ddl import Ddl
+from spark_trickle.execute.engine import Change
+from spark_trickle.execute.states import table_name
 from spark_trickle.ir.nodes import Distinct, UnionAll
 from spark_trickle.ir.walk import children, nodes, reads, scans
-from spark_trickle.maintain import graph, records
-from spark_trickle.maintain.records import StreamTable
-from spark_trickle.spark.ddl import Ddl
-from spark_trickle.spark.engine import Change
-from spark_trickle.spark.sources import table_name
-from spark_trickle.sql import statements as ast
-from spark_trickle.sql.statement_cursor import Name
+from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.streams import StreamTable
+from spark_trickle.statements import parse as ast
+from spark_trickle.statements.cursor import Name
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
-from spark_trickle.storage.transaction import Connection, Transaction
+from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 Compile = Callable[[StreamTable], CompiledQuery]
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from spark_trickle.errors import UserError
-from spark_trickle.maintain.define import Definition
-from spark_trickle.maintain.monitor import StreamTableInfo, history_relation, tables_relation
-from spark_trickle.maintain.records import RefreshReport
+from spark_trickle.execute.ddl import Ddl
+from spark_trickle.execute.engine import Change, Engine
+from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.maintain.records.monitor import (
+    StreamTableInfo,
+    history_relation,
+    tables_relation,
+)
+from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.maintain.service import Difference, StreamTables
-from spark_trickle.spark.ddl import Ddl
-from spark_trickle.spark.engine import Change, Engine
-from spark_trickle.sql import stream_statements as ast
+from spark_trickle.statements import stream as ast
 from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
-from spark_trickle.storage.transaction import Transaction
+from spark_trickle.storage.versions.transaction import Transaction
 
 
 class StreamTableMethods:

@@ -20,19 +20,21 @@ from spark_trickle.errors import (
     TrickleError,
     UserError,
 )
-from spark_trickle.maintain import graph, records, schedules
-from spark_trickle.maintain.by_text import verified_frame
-from spark_trickle.maintain.compiling import tables_read
-from spark_trickle.maintain.compute import Pinned
-from spark_trickle.maintain.define import MODES, Definer, Definition
+from spark_trickle.execute.engine import Engine
+from spark_trickle.maintain.define.compiling import tables_read
+from spark_trickle.maintain.define.definer import MODES, Definer, Definition
 from spark_trickle.maintain.guard import Guard
-from spark_trickle.maintain.monitor import StreamTableInfo, describe
-from spark_trickle.maintain.records import RefreshReport, StreamTable
-from spark_trickle.maintain.refresh import Refresher
-from spark_trickle.maintain.strategy import Choice
-from spark_trickle.spark.engine import Engine
+from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.monitor import StreamTableInfo, describe
+from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.refresh.by_text import verified_frame
+from spark_trickle.maintain.refresh.compute import Pinned
+from spark_trickle.maintain.refresh.refresher import Refresher
+from spark_trickle.maintain.refresh.strategy import Choice
+from spark_trickle.maintain.schedule import schedules
 from spark_trickle.storage.records import TableName
-from spark_trickle.storage.transaction import Connection, Transaction
+from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 if TYPE_CHECKING:
     pass

@@ -19,7 +19,7 @@ from spark_trickle.errors import (
     StorageFullError,
     TrickleError,
 )
-from spark_trickle.sql.statement_splices import Spliced
+from spark_trickle.statements.splices import Spliced
 
 _NO_SPACE = ("No space left on device", "File too large", "Disk quota exceeded")
 _NO_MEMORY = ("UNABLE_TO_ACQUIRE_MEMORY", "java.lang.OutOfMemoryError", "Java heap space")

@@ -25,7 +25,7 @@ from spark_trickle.spark.frames import (
     read_group,
     union,
 )
-from spark_trickle.storage.reader import read_changes
+from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.records import WEIGHT, ChangePlan, DataFile, FileChange, Table
 
 SMALL_CHANGES = 2_000

@@ -15,21 +15,22 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from spark_trickle.settings import Settings
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.comparing import comparable, net
-from spark_trickle.spark.engine import Engine
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
-from spark_trickle.spark.frames import ROW, local_frame, quote
-from spark_trickle.spark.modify import Places
+from spark_trickle.spark.frames import ROW, Frames, local_frame, quote
+from spark_trickle.spark.places import Places
+from spark_trickle.spark.session import SessionHolder
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
 from spark_trickle.spark.write import Writer
-from spark_trickle.storage import disk
-from spark_trickle.storage.choices import Choice
-from spark_trickle.storage.planning import plain_schema
+from spark_trickle.storage.files import disk
+from spark_trickle.storage.read.choices import Choice
 from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
-from spark_trickle.storage.transaction import Transaction
+from spark_trickle.storage.versions.planning import plain_schema
+from spark_trickle.storage.versions.transaction import Transaction
 
 _NEEDED = "__trickle_needed"
 _WANTED = "__trickle_wanted"
@@ -39,9 +40,19 @@ _NUMBER = "__trickle_number"
 class Run:
     """Views and queries of one refresh inside one transaction."""
 
-    def __init__(self, engine: Engine, tx: Transaction) -> None:
-        self._engine = engine
-        self._spark = engine.holder.spark
+    def __init__(
+        self,
+        holder: SessionHolder,
+        frames: Frames,
+        settings: Settings,
+        data_path: str,
+        tx: Transaction,
+    ) -> None:
+        self._holder = holder
+        self._frames = frames
+        self._settings = settings
+        self._data_path = data_path
+        self._spark = holder.spark
         self._tx = tx
         self._views: list[str] = []
         self._folders: list[str] = []
@@ -55,8 +66,8 @@ class Run:
         """A view of a table's rows; of those only that may meet one entry of ``keep``, if any."""
         self._count(plan)
         if not keep:
-            return self._engine.frames.view(plan)
-        frame = self._engine.frames.scan(plan)
+            return self._frames.view(plan)
+        frame = self._frames.scan(plan)
         tests = [_all([_among(name, values) for name, values in entry.items()]) for entry in keep]
         return self._view(frame.where(_any(tests)))
 
@@ -85,7 +96,7 @@ class Run:
     def search(self, plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice]) -> pa.Table:
         """The rows that meet one of the choices."""
         with spark_errors():
-            frame = self._engine.frames.scan(plan).select(*(quote(name) for name in columns))
+            frame = self._frames.scan(plan).select(*(quote(name) for name in columns))
             tests = [
                 _all([self._exactly(name, values) for name, values in choice.items()])
                 for choice in choices
@@ -118,7 +129,7 @@ class Run:
 
     def fetch(self, sql: str, most: int, *, tiny: bool = False) -> Rows:
         """The rows of a query: as Arrow if they are at most ``most``, else in files."""
-        pace = self._engine.holder.pace("tiny") if tiny else nullcontext()
+        pace = self._holder.pace("tiny") if tiny else nullcontext()
         with spark_errors(), pace:
             frame = self._spark.sql(sql)
             self.spark_queries += 1
@@ -131,7 +142,7 @@ class Run:
             return self._spill(self._spark.sql(sql))
 
     def _spill(self, frame: DataFrame) -> Spill:
-        folder = f"{self._engine.catalog.data_path}spill_{uuid4().hex}"
+        folder = f"{self._data_path}spill_{uuid4().hex}"
         self._tx.discard(folder)
         self._folders.append(folder)
         # Columns of tables carry their field ids, which need not be unique in a result.
@@ -148,7 +159,7 @@ class Run:
         self._count(stored)
         with spark_errors():
             rows = frame.to(spark_schema(stored.table.columns, ids=False))
-            there = self._engine.frames.scan(stored)
+            there = self._frames.scan(stored)
             both = rows.withColumn(WEIGHT, F.lit(1).cast("bigint")).unionAll(
                 there.withColumn(WEIGHT, F.lit(-1).cast("bigint"))
             )
@@ -177,7 +188,7 @@ class Run:
             frame = gained.select(*names, copies).select(*names)
             frame = frame.to(spark_schema(table.columns, ids=False))
             self.spark_queries += 1
-            files = Writer(self._tx, self._engine.settings).write_files(table, frame)
+            files = Writer(self._tx, self._settings).write_files(table, frame)
         return self._tx.insert_files(table, files)
 
     def locate(self, plan: ScanPlan, by: Sequence[str], lost: Rows) -> tuple[pa.Table, int]:
@@ -186,7 +197,7 @@ class Run:
         self._count(plan)
         with spark_errors():
             wanted, needed = self._wanted(plan.table, by, lost)
-            stored = self._engine.frames.scan(plan, located=True)
+            stored = self._frames.scan(plan, located=True)
             values = [c.alias(n) for c, n in zip(comparable(stored, by), by, strict=True)]
             stored = stored.select(*values, KEY, ROW)
             match = _all([stored[quote(n)].eqNullSafe(wanted[quote(f"{_WANTED}_{n}")]) for n in by])

@@ -24,7 +24,7 @@ from spark_trickle.storage.records import (
     NewFile,
     Table,
 )
-from spark_trickle.storage.transaction import Transaction
+from spark_trickle.storage.versions.transaction import Transaction
 
 _DIRECT = 10
 """A result that cannot have more rows than this many inline limits is fetched without a probe."""

@@ -224,7 +224,7 @@ class ScanPlan:
 
     def prune(self, conditions: Mapping[str, Condition]) -> ScanPlan:
         """The plan without the files that cannot hold a row that meets all conditions."""
-        from spark_trickle.storage.pruning import by_column, keeps
+        from spark_trickle.storage.read.pruning import by_column, keeps
 
         wanted = by_column(self.table, conditions)
         return replace(self, files=tuple(f for f in self.files if keeps(f, wanted)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_trickle.lake import Lake
-from spark_trickle.maintain.records import RefreshReport
+from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.tpch import churn, data, queries
 
 BY_DELTA, IN_FULL, CHOSEN, QUERY = "DIFFERENTIAL", "FULL", "AUTO", "QUERY"

@@ -13,7 +13,7 @@ from spark_trickle.errors import UnsupportedQueryError, UserError
 from spark_trickle.ir.nodes import Join, Scan
 from spark_trickle.ir.types import Source, Version
 from spark_trickle.ir.walk import nodes, scans
-from spark_trickle.maintain.reserve import Reserve, reserve_of
+from spark_trickle.maintain.refresh.reserve import Reserve, reserve_of
 from support import tpch
 from support.tpch import source
 

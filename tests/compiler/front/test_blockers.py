@@ -6,7 +6,7 @@ import pytest
 
 from spark_trickle.errors import UnsupportedQueryError
 from spark_trickle.ir.explain import explain
-from spark_trickle.sql.bind import bind
+from spark_trickle.sql.bind.plan import bind
 from support.tpch import source
 
 SOURCES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import BindError, CycleError, ParseError, TrickleError, UserError
-from spark_trickle.sql.bind import bind
+from spark_trickle.sql.bind.plan import bind
 from support.tpch import source
 
 SOURCES = {

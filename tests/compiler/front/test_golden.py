@@ -10,7 +10,7 @@ from spark_trickle.ir.check import check
 from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import Node
 from spark_trickle.normalize.pipeline import PASSES, normalize
-from spark_trickle.sql.bind import bind
+from spark_trickle.sql.bind.plan import bind
 from support import golden
 from support.golden import Case
 

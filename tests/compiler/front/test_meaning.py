@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from spark_trickle.errors import ParseError
-from spark_trickle.sql.bind import bind
+from spark_trickle.sql.bind.plan import bind
 from support.meaning import differences
 from support.tpch import source
 

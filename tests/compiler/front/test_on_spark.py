@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from spark_trickle.lower.query import lower
 from spark_trickle.normalize.pipeline import normalize
-from spark_trickle.sql.bind import bind
-from spark_trickle.sql.coercion import canonical, is_unknown
+from spark_trickle.sql.bind.plan import bind
 from spark_trickle.sql.dialects import TrickleSpark
+from spark_trickle.sql.types.coercion import canonical, is_unknown
 from support.meaning import table
 from support.tpch import source
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from spark_trickle.sql.bind import bind
-from spark_trickle.sql.coercion import is_unknown
+from spark_trickle.sql.bind.plan import bind
+from spark_trickle.sql.types.coercion import is_unknown
 from support import tpch
 from support.meaning import differences, run
 

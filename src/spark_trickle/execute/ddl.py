@@ -1,0 +1,110 @@
+"""Statements that change structure; none of them starts Spark unless a default must be computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from spark_trickle.errors import AlreadyExistsError, BindError, NotFoundError, Position, UserError
+from spark_trickle.execute.states import table_name
+from spark_trickle.statements import parse as ast
+from spark_trickle.storage.files.types import parse_spark
+from spark_trickle.storage.records import NewColumn, Table
+from spark_trickle.storage.versions.transaction import Transaction
+
+Evaluate = Callable[[ast.ColumnDefinition], Any]
+"""Answers the value of a column's DEFAULT, as pyarrow gives it."""
+
+Ddl = (
+    ast.CreateSchema
+    | ast.DropSchema
+    | ast.CreateTable
+    | ast.DropTable
+    | ast.AddColumns
+    | ast.DropColumns
+    | ast.RenameColumn
+    | ast.RenameTable
+)
+
+
+def apply(tx: Transaction, statement: Ddl, sql: str, evaluate: Evaluate) -> None:
+    match statement:
+        case ast.CreateSchema(name, if_not_exists):
+            tx.create_schema(name, if_not_exists=if_not_exists)
+        case ast.DropSchema(name, if_exists, cascade):
+            tx.drop_schema(name, if_exists=if_exists, cascade=cascade)
+        case ast.CreateTable():
+            columns = [_new(column, sql) for column in statement.columns]
+            create(tx, statement, columns)
+        case ast.DropTable(name, if_exists):
+            table = find(tx, statement)
+            if table is not None:
+                tx.drop_table(table)
+        case ast.AddColumns(name, added):
+            table = tx.table(table_name(name))
+            for column in added:
+                table = tx.add_column(table, _new(column, sql, evaluate))
+        case ast.DropColumns():
+            _drop_columns(tx, statement)
+        case ast.RenameColumn(name, column_name, to):
+            tx.rename_column(tx.table(table_name(name)), column_name, to)
+        case ast.RenameTable(name, new_name):
+            table = tx.table(table_name(name))
+            # A bare new name stays in the schema that the table is in.
+            target = table_name(new_name)
+            if len(new_name.parts) == 1:
+                target = type(target)(table.schema, target.name)
+            tx.rename_table(table, target)
+
+
+def find(tx: Transaction, statement: ast.DropTable | ast.CreateTable) -> Table | None:
+    """The table, or None where the statement allows that there is none."""
+    try:
+        return tx.table(table_name(statement.name))
+    except NotFoundError:
+        if isinstance(statement, ast.DropTable) and not statement.if_exists:
+            raise
+        return None
+
+
+def create(tx: Transaction, statement: ast.CreateTable, columns: list[NewColumn]) -> Table | None:
+    """The new table, or None when IF NOT EXISTS finds one."""
+    existing = find(tx, statement)
+    if existing is not None:
+        if statement.if_not_exists:
+            return None
+        if not statement.or_replace:
+            raise AlreadyExistsError(
+                f"there is a table {existing} already",
+                hint="use CREATE TABLE IF NOT EXISTS or CREATE OR REPLACE TABLE",
+            )
+        tx.drop_table(existing)
+    return tx.create_table(
+        table_name(statement.name),
+        columns,
+        primary_key=statement.primary_key,
+        cluster_by=statement.cluster_by,
+    )
+
+
+def _new(column: ast.ColumnDefinition, sql: str, evaluate: Evaluate | None = None) -> NewColumn:
+    position = Position.of_span(sql, column.span.start, column.span.end)
+    try:
+        parse_spark(column.type)
+        initial = None if evaluate is None else evaluate(column)
+    except UserError as error:
+        raise type(error)(error.message, position=position, hint=error.hint) from None
+    return NewColumn(
+        column.name, column.type, column.nullable, default=column.default, initial=initial
+    )
+
+
+def _drop_columns(tx: Transaction, statement: ast.DropColumns) -> None:
+    table = tx.table(table_name(statement.name))
+    for name in statement.columns:
+        if table.column(name) is None:
+            if statement.if_exists:
+                continue
+            known = ", ".join(c.name for c in table.columns)
+            raise BindError(f"{table} has no column {name}", hint=f"it has {known}")
+        table = tx.drop_column(table, name)

@@ -1,0 +1,266 @@
+"""Runs statements: on the catalog alone where that is enough, otherwise through Spark."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, assert_never
+
+import pyarrow as pa
+
+from spark_trickle.errors import InvalidDataError, NotFoundError, UserError
+from spark_trickle.execute import ddl, rows
+from spark_trickle.execute.states import Source, TransactionSource, table_name
+from spark_trickle.settings import Settings
+from spark_trickle.spark.session import SessionHolder
+from spark_trickle.statements import parse as ast
+from spark_trickle.statements.cursor import Span
+from spark_trickle.statements.splices import quoted
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.files.types import arrow_schema, make_column, parse_spark
+from spark_trickle.storage.records import ChangePlan, NewColumn, ScanPlan, Table, TableName
+from spark_trickle.storage.versions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from spark_trickle.execute.modify import Target
+    from spark_trickle.execute.query import QueryRunner
+    from spark_trickle.spark.frames import Frames
+    from spark_trickle.spark.run import Run
+    from spark_trickle.spark.session import DataFrame
+    from spark_trickle.spark.write import Writer
+
+Listing = ast.ShowTables | ast.ShowSchemas | ast.Describe
+Change = ast.Insert | ast.Update | ast.Delete | ast.Merge | ast.Truncate
+Guard = Callable[[Transaction, Change | ddl.Ddl | TableName], None]
+
+
+class Engine:
+    """One lake's way to Spark. pyspark is imported and a session started on first need only."""
+
+    def __init__(self, catalog: Catalog, holder: SessionHolder, settings: Settings) -> None:
+        self.catalog = catalog
+        self.holder = holder
+        self.settings = settings
+        self.relations: dict[str, Callable[[], pa.Table]] = {}
+        """Relations of the schema ``trickle``, made when a query asks for them."""
+        self.guard: Guard | None = None
+        """Asked before a statement changes anything; raises to refuse."""
+        self._frames: Frames | None = None
+
+    @property
+    def frames(self) -> Frames:
+        if self._frames is None:
+            from spark_trickle.spark.frames import Frames
+
+            self._frames = Frames(self.holder.spark)
+        return self._frames
+
+    def run(self, tx: Transaction) -> Run:
+        """Views and queries of one refresh inside a transaction."""
+        from spark_trickle.spark.run import Run
+
+        return Run(self.holder, self.frames, self.settings, self.catalog.data_path, tx)
+
+    def close(self) -> None:
+        if self._frames is not None:
+            self._frames.close()
+            self._frames = None
+
+    def scan(self, plan: ScanPlan) -> DataFrame:
+        return self.frames.scan(plan)
+
+    def changes(self, plan: ChangePlan) -> DataFrame:
+        """The plan's rows with ``__weight``, consolidated."""
+        from spark_trickle.spark.feed import net_change_frame
+
+        return net_change_frame(self.holder.spark, plan)
+
+    def query(self, sql: str, statement: ast.Query, source: Source) -> DataFrame:
+        return self._runner(sql, source).query(statement.body)
+
+    def listing(self, statement: Listing, source: Source) -> pa.Table:
+        """SHOW and DESCRIBE, from the catalog alone."""
+        from spark_trickle.execute import listing
+
+        return listing.answer(statement, source)
+
+    def local(self, rows: pa.Table) -> DataFrame:
+        return self.holder.spark.createDataFrame(rows.combine_chunks())
+
+    def change(
+        self, sql: str, statement: Change | ddl.Ddl, source: TransactionSource
+    ) -> int | None:
+        """Do the statement inside the transaction; the rows affected, None for DDL."""
+        tx = source.tx
+        if self.guard is not None:
+            self.guard(tx, statement)
+        savepoint = tx.savepoint()
+        try:
+            match statement:
+                case ast.Insert():
+                    return self._insert(sql, statement, source)
+                case ast.Update() | ast.Delete() | ast.Merge():
+                    return self._modify(sql, statement, source)
+                case ast.Truncate(name):
+                    return tx.truncate(tx.table(table_name(name)))
+                case ast.CreateTable() if statement.query is not None:
+                    return self._create_as(sql, statement, source)
+                case _:
+                    ddl.apply(tx, statement, sql, self._evaluate)
+                    return None
+        except BaseException:
+            tx.rollback_to(savepoint)
+            raise
+
+    def append(self, source: TransactionSource, name: TableName, data: Any) -> int:
+        """Rows from outside, by column name."""
+        tx = source.tx
+        if self.guard is not None:
+            self.guard(tx, name)
+        table = tx.table(name)
+        arrow = rows.to_arrow(table, data)
+        if arrow is not None:
+            return tx.insert_rows(table, self._complete(table, arrow))
+        if not hasattr(data, "schema") or not hasattr(data, "toArrow"):
+            raise InvalidDataError(
+                f"{type(data).__name__} cannot be appended to {table}",
+                hint="give a Spark DataFrame, a pyarrow Table, a pandas frame or a list of dicts",
+            )
+        from spark_trickle.execute.insert import stage_by_name
+
+        writer = self._writer(source)
+        return writer.insert(table, stage_by_name(writer, data, table))
+
+    def _runner(self, sql: str, source: Source, ctes: Span | None = None) -> QueryRunner:
+        from spark_trickle.execute.query import QueryRunner
+
+        return QueryRunner(self.holder.spark, self.frames, source, sql, ctes, self.relations)
+
+    def _writer(self, source: TransactionSource) -> Writer:
+        from spark_trickle.spark.write import Writer
+
+        return Writer(source.tx, self.settings)
+
+    def _insert(self, sql: str, statement: ast.Insert, source: TransactionSource) -> int:
+        tx = source.tx
+        table = tx.table(table_name(statement.target))
+        place = Span(statement.target.start, statement.source.start)
+        columns = rows.target_columns(table, statement.columns, sql, place)
+        if statement.ctes is None and not statement.by_name:
+            plain = rows.literal_rows(table, columns, sql, statement.source, self.holder.time_zone)
+            if plain is not None:
+                if statement.overwrite:
+                    tx.truncate(table)
+                records = pa.Table.from_pylist(plain, schema=arrow_schema(table.columns))
+                return tx.insert_rows(table, records)
+        from spark_trickle.execute.insert import stage_by_name, stage_query
+
+        runner = self._runner(sql, source, statement.ctes)
+        runner.replaced = rows.default_splices(columns, sql, statement.source)
+        frame = runner.query(statement.source)
+        writer = self._writer(source)
+        if statement.by_name:
+            staged = stage_by_name(writer, frame, table)
+        else:
+            staged = stage_query(writer, frame, table, columns, (sql, statement.source))
+        if statement.overwrite:
+            tx.truncate(table)
+        return writer.insert(table, staged)
+
+    def _modify(
+        self, sql: str, statement: ast.Update | ast.Delete | ast.Merge, source: TransactionSource
+    ) -> int:
+        from spark_trickle.execute import modify
+        from spark_trickle.execute.merge import MergeRunner
+
+        tx = source.tx
+        table = tx.table(table_name(statement.target))
+        if isinstance(statement, ast.Delete) and statement.condition is None:
+            return tx.truncate(table)
+        target = self._target(sql, statement, source, table)
+        runner = self._runner(sql, source, statement.ctes)
+        runner.prefixes[table.full_name.key] = quoted(target.alias)
+        match statement:
+            case ast.Delete():
+                return modify.delete(runner, tx, target, statement, self._writer(source))
+            case ast.Update():
+                return modify.update(runner, tx, target, statement, self._writer(source))
+            case ast.Merge():
+                return MergeRunner(runner, tx, target, statement, self._writer(source)).run()
+            case _:
+                assert_never(statement)
+
+    def _target(
+        self,
+        sql: str,
+        statement: ast.Update | ast.Delete | ast.Merge,
+        source: TransactionSource,
+        table: Table,
+    ) -> Target:
+        from spark_trickle.execute.modify import open_target
+
+        span = None if isinstance(statement, ast.Merge) else statement.condition
+        condition = None if span is None else sql[span.start : span.end]
+        alias = statement.alias or table.name
+        return open_target(self.frames, source.scan(table), alias, condition)
+
+    def _create_as(
+        self, sql: str, statement: ast.CreateTable, source: TransactionSource
+    ) -> int | None:
+        assert statement.query is not None
+        if statement.if_not_exists and ddl.find(source.tx, statement) is not None:
+            return None
+        if statement.columns:
+            raise UserError(
+                "CREATE TABLE … AS SELECT takes its columns from the query",
+                hint="leave the column list out, or create the table first and INSERT",
+            )
+        from spark_trickle.execute.insert import stage_query
+        from spark_trickle.spark.types import type_text
+
+        frame = self._runner(sql, source).query(statement.query)
+        columns = [NewColumn(f.name, type_text(f.dataType)) for f in frame.schema]
+        table = ddl.create(source.tx, statement, columns)
+        if table is None:
+            return None
+        writer = self._writer(source)
+        staged = stage_query(writer, frame, table, table.columns, (sql, statement.query))
+        return writer.insert(table, staged)
+
+    def _evaluate(self, definition: ast.ColumnDefinition) -> Any:
+        """The value of a DEFAULT clause: plain literals in Python, the rest by Spark."""
+        if definition.default is None:
+            return None
+        column = make_column(
+            definition.name,
+            parse_spark(definition.type),
+            itertools.count(1),
+            default=definition.default,
+        )
+        table = Table(0, "", "the new column", (column,))
+        known, value = rows.literal_default(table, column, self.holder.time_zone)
+        if known:
+            return value
+        from spark_trickle.spark.failures import spark_errors
+
+        with spark_errors():
+            text = f"SELECT CAST(({definition.default}) AS {definition.type}) AS value"
+            return self.holder.spark.sql(text).toArrow().column(0)[0].as_py()
+
+    def _complete(self, table: Table, data: pa.Table) -> pa.Table:
+        """The data's columns under the table's names, defaults for those it lacks."""
+        given = {}
+        for name in data.column_names:
+            column = table.column(name)
+            if column is None:
+                known = ", ".join(c.name for c in table.columns)
+                raise NotFoundError(f"{table} has no column {name}", hint=f"it has {known}")
+            given[column.name] = data.column(name)
+        for column in table.columns:
+            if column.name not in given:
+                value = self._evaluate(
+                    ast.ColumnDefinition(column.name, column.type, default=column.default)
+                )
+                field_type = arrow_schema(table.columns).field(column.name).type
+                given[column.name] = pa.array([value] * data.num_rows, field_type)
+        return pa.table({c.name: given[c.name] for c in table.columns})

@@ -1,0 +1,154 @@
+"""Queries: the user's text with table names replaced by views, run by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_trickle.errors import BindError, NotFoundError, Position
+from spark_trickle.execute.states import Source, table_name, version_at
+from spark_trickle.spark.failures import spark_errors
+from spark_trickle.spark.frames import Frames
+from spark_trickle.statements.conditions import (
+    ColumnCondition,
+    comparable,
+    conditions_by_place,
+)
+from spark_trickle.statements.cursor import Span
+from spark_trickle.statements.names import TableReference, cte_names, find_tables
+from spark_trickle.statements.splices import Splice, Spliced, TextBuilder, splice_names
+from spark_trickle.storage.records import ScanPlan
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.session import DataFrame, SparkSession
+
+Conditions = dict[int, tuple[ColumnCondition, ...]]
+"""By the place where a table's name begins."""
+
+
+def pruned(plan: ScanPlan, conditions: Sequence[ColumnCondition]) -> ScanPlan:
+    """The plan without files that the conditions rule out."""
+    for condition in conditions:
+        column = plan.table.column(condition.column)
+        if column is None:
+            continue
+        if condition.values is not None:
+            answers = [comparable(value, column.type) for value in condition.values]
+            if all(known for known, _ in answers):
+                plan = plan.prune({column.name: [value for _, value in answers]})
+            continue
+        low_known, low = comparable(condition.low, column.type)
+        high_known, high = comparable(condition.high, column.type)
+        if low_known and high_known:
+            plan = plan.prune({column.name: (low, high)})
+    return plan
+
+
+@dataclass
+class QueryRunner:
+    """Runs texts against one source; table names are looked up there first, then by Spark."""
+
+    spark: SparkSession
+    frames: Frames
+    source: Source
+    sql: str
+    ctes: Span | None = None
+    relations: Mapping[str, Callable[[], pa.Table]] = field(default_factory=dict)
+    prefixes: dict[tuple[str, ...], str] = field(default_factory=dict)
+    replaced: tuple[Splice, ...] = ()
+    """Further stretches of the text that Spark gets in other words."""
+
+    def __post_init__(self) -> None:
+        span = self.ctes
+        self._shadowed = cte_names(self.sql, span.start, span.end) if span else frozenset()
+
+    def query(self, body: Span) -> DataFrame:
+        """A whole query; ``ctes`` before it, if the statement has some."""
+        places = conditions_by_place(self.sql[body.start : body.end])
+        shifted = {place + body.start: found for place, found in places.items()}
+        builder = self.begin()
+        self.user(builder, body, shifted)
+        return self.run(builder.build())
+
+    def begin(self) -> TextBuilder:
+        builder = TextBuilder(self.sql)
+        if self.ctes is not None:
+            self.user(builder, self.ctes)
+            builder.own(" ")
+        return builder
+
+    def user(
+        self, builder: TextBuilder, span: Span, conditions: Conditions | None = None
+    ) -> TextBuilder:
+        """Add a stretch of the user's text, table names replaced."""
+        return builder.user(span.start, span.end, self.splices(span, conditions))
+
+    def splices(
+        self, span: Span, conditions: Conditions | None = None, *, relation: bool = False
+    ) -> tuple[Splice, ...]:
+        """What to replace in a query or an expression, or in what stands after FROM."""
+        conditions = conditions or {}
+        inside = self.ctes is not None and span == self.ctes
+        shadowed = frozenset[str]() if inside else self._shadowed
+        references = find_tables(self.sql, (span.start, span.end), shadowed, relation=relation)
+        found = splice_names(
+            self.sql,
+            references,
+            lambda reference: self._view(reference, conditions.get(reference.name.start, ())),
+            (span.start, span.end),
+            self.prefixes,
+        )
+        return tuple(sorted((*found, *self.replaced), key=lambda s: (s.start, s.end)))
+
+    def run(self, text: Spliced) -> DataFrame:
+        with spark_errors(self.sql, text):
+            return self.spark.sql(text.text)
+
+    def _view(
+        self, reference: TableReference, conditions: tuple[ColumnCondition, ...]
+    ) -> str | None:
+        """The view of a table of the lake; None: not ours, Spark may know the name."""
+        travels = reference.version is not None or reference.timestamp is not None
+        if len(reference.name.parts) > 2:
+            return None
+        name = table_name(reference.name)
+        if name.schema.lower() == "trickle" and name.name.lower() in self.relations:
+            return self.frames.local_view(self.relations[name.name.lower()]())
+        try:
+            if travels:
+                version = self._version(reference)
+                plan = self.source.catalog.scan(name, version)
+            else:
+                plan = self.source.scan(self.source.table(name))
+        except NotFoundError as error:
+            if not travels:
+                return None
+            raise self._at(error, reference) from None
+        return self.frames.view(pruned(plan, conditions))
+
+    def _version(self, reference: TableReference) -> int:
+        if reference.version is not None:
+            text = reference.version.strip("'\"")
+            if not text.isdigit():
+                raise BindError(
+                    f"a version is a whole number, not {reference.version}",
+                    position=self._position(reference),
+                )
+            return int(text)
+        with spark_errors(self.sql):
+            text = f"SELECT unix_micros(CAST({reference.timestamp} AS TIMESTAMP)) AS at"
+            micros = self.spark.sql(text).toArrow().column("at")[0].as_py()
+        if micros is None:
+            raise BindError("the timestamp is NULL", position=self._position(reference))
+        moment = datetime.fromtimestamp(0, UTC).timestamp() + micros / 1e6
+        return version_at(self.source.catalog, datetime.fromtimestamp(moment, UTC))
+
+    def _position(self, reference: TableReference) -> Position:
+        return Position.of_span(self.sql, reference.name.start, reference.clause_end)
+
+    def _at(self, error: NotFoundError, reference: TableReference) -> NotFoundError:
+        return NotFoundError(error.message, position=self._position(reference), hint=error.hint)

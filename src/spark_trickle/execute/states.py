@@ -1,0 +1,87 @@
+"""Where statements read: one version of the lake, or a transaction with its own writes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Protocol
+
+from spark_trickle.errors import BindError, NotFoundError
+from spark_trickle.statements.cursor import Name
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.records import DEFAULT_SCHEMA, ScanPlan, Table, TableName
+from spark_trickle.storage.versions.transaction import Transaction
+
+
+class Source(Protocol):
+    """One consistent state of all tables."""
+
+    catalog: Catalog
+
+    def table(self, name: TableName) -> Table:
+        """NotFoundError if there is none."""
+
+    def scan(self, table: Table) -> ScanPlan: ...
+
+
+class SnapshotSource:
+    """The lake at one version."""
+
+    def __init__(self, catalog: Catalog, version: int) -> None:
+        self.catalog = catalog
+        self.version = version
+
+    def table(self, name: TableName) -> Table:
+        return self.catalog.table(name, self.version)
+
+    def scan(self, table: Table) -> ScanPlan:
+        return self.catalog.scan(table, self.version)
+
+
+class TransactionSource:
+    """The lake as a transaction sees it; ``check_reads`` puts every scanned table in the read set."""
+
+    def __init__(self, catalog: Catalog, tx: Transaction, *, check_reads: bool = False) -> None:
+        self.catalog = catalog
+        self.tx = tx
+        self._check_reads = check_reads
+
+    def table(self, name: TableName) -> Table:
+        return self.tx.table(name)
+
+    def scan(self, table: Table) -> ScanPlan:
+        if self._check_reads and table.id >= 0:
+            self.tx.read(table)
+        return self.tx.scan(table)
+
+
+def table_name(name: Name) -> TableName:
+    """A one- or two-part name of a statement."""
+    if len(name.parts) > 2:
+        raise NotFoundError(
+            f"there is no table {name}", hint="a table's name has one or two parts: schema.table"
+        )
+    schema = name.parts[0] if len(name.parts) == 2 else DEFAULT_SCHEMA
+    return TableName(schema, name.parts[-1])
+
+
+def version_at(catalog: Catalog, moment: datetime) -> int:
+    """The newest version that was committed at or before ``moment``."""
+    with catalog.reading() as connection:
+        rows = connection.execute(
+            "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id DESC"
+        )
+    for version, committed in rows:
+        if _moment(committed) <= moment:
+            return int(version)
+    raise BindError(
+        f"the lake has no version as old as {moment.isoformat(sep=' ')}",
+        hint=f"the oldest version that can be read is {catalog.oldest_version()}",
+    )
+
+
+def _moment(value: str | datetime) -> datetime:
+    if isinstance(value, str):
+        text = value.strip()
+        # DuckDB writes the zone as +00.
+        value = datetime.fromisoformat(text + ":00" if text[-3] in "+-" else text)
+    return value if value.tzinfo else value.replace(tzinfo=UTC)

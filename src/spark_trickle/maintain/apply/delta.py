@@ -1,0 +1,112 @@
+"""A delta applied to the table that stores it: lost rows are found and deleted, gained rows inserted.
+
+Law: contents(after) = contents(before) + delta. A lost row must be there, as often as its weight
+says; if it is not, the contents were wrong before, and the refresh stops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.errors import InvariantError
+from spark_trickle.maintain.apply.locating import (
+    Found,
+    find_by_key,
+    find_rows,
+    searchable,
+    weights,
+)
+from spark_trickle.maintain.apply.matching import row_keys
+from spark_trickle.spark.spill import Rows, Spill
+from spark_trickle.storage.read.search import Search
+from spark_trickle.storage.records import WEIGHT, ScanPlan, Table
+from spark_trickle.storage.versions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.run import Run
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A table that stores a part, and how its rows are found again."""
+
+    table: Table
+    keys: tuple[str, ...]
+    """Columns that few rows share; files are sorted by them."""
+    unique: bool = False
+    """Whether no two rows share a key, so that the key alone finds a row."""
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns a lost row is found by."""
+        return self.keys if self.unique else tuple(column.name for column in self.table.columns)
+
+
+@dataclass(frozen=True)
+class Applied:
+    inserted: int = 0
+    deleted: int = 0
+
+
+def apply_delta(run: Run, tx: Transaction, stored: Stored, delta: Rows) -> Applied:
+    """Stage the delta in the transaction."""
+    if isinstance(delta, Spill):
+        deleted = _delete_by_query(run, tx.scan(stored.table), stored, delta)
+        return Applied(run.insert_spilled(stored.table, delta), deleted)
+    weights = delta.column(WEIGHT)
+    lost = delta.filter(pc.less(weights, 0))
+    gained = delta.filter(pc.greater(weights, 0))
+    deleted = _delete(run, tx, stored, lost) if lost.num_rows else 0
+    inserted = tx.insert_rows(stored.table, repeated(gained)) if gained.num_rows else 0
+    return Applied(inserted, deleted)
+
+
+def repeated(rows: pa.Table) -> pa.Table:
+    """Each row as often as its weight says, without the weight."""
+    weights = rows.column(WEIGHT).to_numpy()
+    rows = rows.drop_columns([WEIGHT])
+    if (weights == 1).all():
+        return rows
+    return rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
+
+
+def _delete(run: Run, tx: Transaction, stored: Stored, lost: pa.Table) -> int:
+    plan = tx.scan(stored.table)
+    search = Search(plan, {key: lost.column(key).to_pylist() for key in stored.keys})
+    if searchable(search, stored.by):
+        return _delete_found(tx, stored, lost, find_rows(run, search, stored.by, lost))
+    if stored.keys and searchable(search, stored.keys):
+        found = find_by_key(run, search, stored.keys, lost)
+        if found is not None:
+            unclear = [key in found.unclear for key in row_keys(lost, stored.keys)]
+            rest = lost.filter(pa.array(unclear, pa.bool_()))
+            clear = lost.filter(pa.array([not each for each in unclear], pa.bool_()))
+            deleted = _delete_found(tx, stored, clear, found)
+            return deleted + (
+                _delete_by_query(run, search.plan, stored, rest) if rest.num_rows else 0
+            )
+    return _delete_by_query(run, search.plan, stored, lost)
+
+
+def _delete_found(tx: Transaction, stored: Stored, lost: pa.Table, found: Found) -> int:
+    _all_found(stored, found.count, weights(lost, ()).total())
+    return tx.delete_rows(stored.table, found.positions, found.row_ids)
+
+
+def _delete_by_query(run: Run, plan: ScanPlan, stored: Stored, lost: Rows) -> int:
+    places, needed = run.locate(plan, stored.by, lost)
+    _all_found(stored, places.num_rows, needed)
+    return run.delete(plan, places) if needed else 0
+
+
+def _all_found(stored: Stored, found: int, needed: int) -> None:
+    if found != needed:
+        raise InvariantError(
+            f"{needed} rows were to be deleted from {stored.table}, but only {found} are there",
+            hint="the contents are not what the frontier says: run repair_stream_table",
+        )

@@ -1,0 +1,124 @@
+"""Where lost rows are stored: found in this process, reading no more than tells them apart.
+
+Law: contents(before) hold every lost row. So where a key has just as many stored rows as lost ones,
+they are these rows, and the key alone finds them; the other columns are compared where reading them
+is cheap, and where a key has more rows than are lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_trickle.maintain.apply.matching import RowKey, comparable, row_keys, some_of
+from spark_trickle.storage.read.search import Search
+from spark_trickle.storage.records import ROW_ID, WEIGHT, Column
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.run import Run
+
+READ_HERE = 64 << 20
+"""Up to this many bytes are searched in this process, more by Spark."""
+MANY_FILES = 1_000
+"""Of so many files not even the footers are read here."""
+ONE_BY_ONE = 100_000
+"""Rows that only Python can compare: no more than these are compared here."""
+SHARED = 10
+"""A key that more rows share than this, for each lost one, is not worth listing them all."""
+
+
+@dataclass
+class Found:
+    """Places of rows: positions by file, and row ids of rows in the catalog."""
+
+    positions: dict[int, list[int]] = field(default_factory=dict)
+    row_ids: list[int] = field(default_factory=list)
+    count: int = 0
+    unclear: set[RowKey] = field(default_factory=set)
+    """Keys of lost rows that have other rows too."""
+
+    def add(self, file: int | None, place: int) -> None:
+        (self.row_ids if file is None else self.positions.setdefault(file, [])).append(place)
+        self.count += 1
+
+
+Candidate = tuple[RowKey, int | None, int]
+"""The values of a row, its file (None: in the catalog), and its position or row id."""
+
+
+def searchable(search: Search, names: Sequence[str]) -> bool:
+    """Whether rows can be found by these columns in this process at little cost."""
+    if len(search.plan.files) > MANY_FILES or any(file.filtered for file in search.plan.files):
+        return False
+    columns = _columns(search, names)
+    if not any(comparable(c.type) for c in columns) and search.plan.rows > ONE_BY_ONE:
+        return False
+    return search.bytes(columns) <= READ_HERE
+
+
+def find_rows(run: Run, search: Search, names: Sequence[str], lost: pa.Table) -> Found:
+    """A place for every lost row that is there, by the values of these columns."""
+    missing = weights(lost, names)
+    found = Found()
+    for values, file, place in _candidates(run, search, names, lost, missing):
+        found.add(file, place)
+        if missing[values] == 1:
+            del missing[values]
+        else:
+            missing[values] -= 1
+    return found
+
+
+def find_by_key(run: Run, search: Search, keys: Sequence[str], lost: pa.Table) -> Found | None:
+    """Places of the lost rows whose key no other row has; None if too many rows share the keys."""
+    missing = weights(lost, keys)
+    most = SHARED * missing.total()
+    places: dict[RowKey, list[tuple[int | None, int]]] = {}
+    for number, (key, file, place) in enumerate(_candidates(run, search, keys, lost, missing)):
+        if number > most:
+            return None
+        places.setdefault(key, []).append((file, place))
+    found = Found(unclear={key for key, seen in places.items() if len(seen) > missing[key]})
+    for key, seen in places.items():
+        if key not in found.unclear:
+            for file, place in seen:
+                found.add(file, place)
+    return found
+
+
+def weights(lost: pa.Table, names: Sequence[str]) -> Counter[RowKey]:
+    """How many rows are lost, by the values of these columns."""
+    counted = Counter[RowKey]()
+    for key, weight in zip(row_keys(lost, names), lost.column(WEIGHT).to_pylist(), strict=True):
+        counted[key] -= weight
+    return counted
+
+
+def _candidates(
+    run: Run, search: Search, names: Sequence[str], lost: pa.Table, missing: Counter[RowKey]
+) -> Iterator[Candidate]:
+    """Stored rows whose values are still missing; the caller takes out what it has found."""
+    inlined = search.plan.inlined
+    chosen = some_of(inlined, names, lost)
+    rows = inlined.take(chosen)
+    for key, place in zip(row_keys(rows, names), rows.column(ROW_ID).to_pylist(), strict=True):
+        if key in missing:
+            yield key, None, place
+    for piece in search.read(_columns(search, names)):
+        run.note_read(piece.rows.num_rows, piece.bytes)
+        chosen = some_of(piece.rows, names, lost)
+        keys = row_keys(piece.rows.take(chosen), names)
+        places = piece.positions.take(chosen).to_pylist()
+        for key, place in zip(keys, places, strict=True):
+            if key in missing:
+                yield key, piece.file.id, place
+        if not missing:
+            return
+
+
+def _columns(search: Search, names: Sequence[str]) -> list[Column]:
+    return [column for column in search.plan.table.columns if column.name in names]

@@ -1,0 +1,3 @@
+"""Making, changing and dropping stream tables."""
+
+from __future__ import annotations

@@ -1,0 +1,332 @@
+"""Making, changing and dropping stream tables: every step one commit, all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spark_trickle.compile import CompiledQuery, render
+from spark_trickle.delta.segment import RESULT, Part
+from spark_trickle.delta.support import FullOnly
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    DependencyError,
+    InternalError,
+    NotFoundError,
+    UnsupportedQueryError,
+    UserError,
+)
+from spark_trickle.maintain.define.compiling import tables_read
+from spark_trickle.maintain.define.layout import create_parts, create_table, segments_of
+from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.streams import ACTIVE, RefreshReport, Source, StreamTable
+from spark_trickle.maintain.refresh.by_text import text_frame
+from spark_trickle.maintain.refresh.compute import Pinned
+from spark_trickle.maintain.refresh.outcome import Phases
+from spark_trickle.maintain.refresh.refresher import Refresher
+from spark_trickle.maintain.refresh.reserve import LARGEST
+from spark_trickle.maintain.refresh.strategy import Choice
+from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
+from spark_trickle.storage.versions.transaction import Connection, Transaction
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.run import Run
+
+MODES = ("AUTO", "DIFFERENTIAL", "FULL", "IMMEDIATE")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a user asks for."""
+
+    name: TableName
+    query: str
+    dialect: str = "spark"
+    schedule: str | None = None
+    refresh_mode: str = "AUTO"
+    initialize: bool = True
+
+
+@dataclass
+class Definer:
+    """Creates and removes stream tables of one lake."""
+
+    refresher: Refresher
+
+    def create(self, wanted: Definition, known: list[StreamTable]) -> RefreshReport | None:
+        """Make the tables, fill them unless told not to, and remember the definition: one commit."""
+        return self._define(wanted, known, None, Choice("FULL", "INITIALIZE", "it is new"))
+
+    def redefine(
+        self, stream: StreamTable, wanted: Definition, known: list[StreamTable], choice: Choice
+    ) -> RefreshReport | None:
+        """Give a stream table another query, or the same anew; dependents see the net difference.
+
+        ``stream`` is the record as it was read, its generation one more.
+        """
+        return self._define(wanted, known, stream, choice)
+
+    def _define(
+        self,
+        wanted: Definition,
+        known: list[StreamTable],
+        there: StreamTable | None,
+        choice: Choice,
+    ) -> RefreshReport | None:
+        phases = Phases()
+        tx = self.refresher.engine.catalog.begin()
+        run = self.refresher.engine.run(tx)
+        phases.end("start")
+        try:
+            tables = self._tables(wanted, tx, there)
+            compiled = self.compile(wanted, tables)
+            uuids = {table.uuid for table in tables.values()}
+            if there is not None:
+                graph.refuse_cycle(known, there.uuid, there.name, uuids)
+            stream = self._make(wanted, compiled, tables, tx, run, there, known)
+            report = None
+            if wanted.initialize:
+                pinned = _pinned(tables, tx.base)
+                filled = self.refresher.fill(stream, compiled, choice, tx, run, pinned, phases)
+                stream, report = filled.stream, filled.report
+            elif there is not None:
+                tx.truncate(TableName.of(stream.name))
+            return self._commit(stream, there, report, tx, phases)
+        except BaseException:
+            tx.rollback()
+            raise
+        finally:
+            run.close()
+
+    def compile(self, wanted: Definition, tables: Mapping[str, Table]) -> CompiledQuery:
+        """Compile, and refuse what the asked mode cannot do."""
+        compiled = self.refresher.compiler.compile(wanted.query, wanted.dialect, tables.values())
+        self.check(wanted, compiled)
+        return compiled
+
+    def check(self, wanted: Definition, compiled: CompiledQuery) -> None:
+        """UnsupportedQueryError if the asked mode cannot maintain the query."""
+        judged = compiled.verdict
+        if wanted.refresh_mode == "IMMEDIATE":
+            raise UnsupportedQueryError(
+                "refresh mode IMMEDIATE is not there yet",
+                code="IMMEDIATE_UNSUPPORTED",
+                hint="use AUTO or DIFFERENTIAL and refresh after writing",
+            )
+        if isinstance(judged, FullOnly) and wanted.refresh_mode == "DIFFERENTIAL":
+            raise UnsupportedQueryError(
+                judged.message, code=judged.code, position=judged.position, hint=judged.hint
+            )
+        top = compiled.topk
+        if top is not None and top.limit + top.offset > LARGEST:
+            raise UnsupportedQueryError(
+                f"ORDER BY with LIMIT keeps at most {LARGEST} rows, OFFSET included",
+                code="TOPK_TOO_LARGE",
+                hint="leave the LIMIT out and apply it when you read the stream table",
+            )
+
+    def drop(self, tx: Transaction, streams: list[StreamTable]) -> None:
+        """Stage the removal of stream tables and their private state."""
+        for stream in streams:
+            tx.drop_table(TableName.of(stream.name))
+            for segment in stream.segments:
+                tx.drop_table(TableName.of(segment.name))
+
+        def record(connection: Connection, _: int) -> None:
+            for stream in streams:
+                records.forget(connection, stream.uuid)
+            for stream in streams:
+                _unread(connection, stream)
+
+        tx.record(record)
+
+    def rename(self, stream: StreamTable, to: TableName, known: list[StreamTable]) -> None:
+        used_by = graph.dependents(known, stream.uuid)
+        if used_by:
+            names = ", ".join(table.name for table in used_by)
+            raise DependencyError(
+                f"{stream.name} cannot be renamed: {names} read it by this name",
+                hint="drop those first, or make a new stream table under the other name",
+            )
+        tx = self.refresher.engine.catalog.begin()
+        try:
+            table = tx.rename_table(TableName.of(stream.name), to)
+            renamed = replace(stream, name=str(table), generation=stream.generation + 1)
+
+            def record(connection: Connection, _: int) -> None:
+                _nobody_else(connection, renamed)
+                records.save(connection, renamed)
+
+            tx.record(record)
+            tx.commit(f"rename {stream.name}")
+        except BaseException:
+            tx.rollback()
+            raise
+
+    def _tables(
+        self, wanted: Definition, tx: Transaction, there: StreamTable | None
+    ) -> dict[str, Table]:
+        if there is None and _exists(tx, wanted.name):
+            raise AlreadyExistsError(
+                f"there is already a table {wanted.name}",
+                hint="choose another name for the stream table",
+            )
+        catalog = self.refresher.engine.catalog
+        tables = tables_read(catalog, wanted.query, wanted.dialect, tx.base)
+        for table in tables.values():
+            if table.schema == HIDDEN_SCHEMA:
+                raise UserError(f"{table} is private state of a stream table and cannot be read")
+        return tables
+
+    def _make(
+        self,
+        wanted: Definition,
+        compiled: CompiledQuery,
+        tables: Mapping[str, Table],
+        tx: Transaction,
+        run: Run,
+        there: StreamTable | None,
+        known: list[StreamTable],
+    ) -> StreamTable:
+        """The tables of all parts; the result keeps its table where its columns stay the same."""
+        pinned = _pinned(tables, tx.base)
+        shape = run.shape(text_frame(self.refresher.engine, wanted.query, wanted.dialect, pinned))
+        made: dict[str, Table] = {}
+        if there is not None:
+            _clear(tx, there, shape, known, made)
+
+        def types(part: Part) -> list[tuple[str, str]]:
+            names = self.refresher.names_after(run, tx, made, pinned)
+            found = run.analyze(render(compiled.full_query(part, names)))
+            if part.name == RESULT:
+                _same_shape(shape, found)
+            return found
+
+        if isinstance(compiled.verdict, FullOnly):
+            if RESULT not in made:
+                made[RESULT] = create_table(tx, wanted.name, shape, [])
+        else:
+            create_parts(tx, wanted.name, compiled, types, made)
+        return StreamTable(
+            made[RESULT].uuid,
+            str(wanted.name),
+            wanted.query,
+            wanted.dialect,
+            wanted.schedule,
+            wanted.refresh_mode,
+            status=there.status if there is not None else ACTIVE,
+            segments=segments_of(made),
+            generation=there.generation if there is not None else 0,
+            sources=tuple(Source(t.uuid, name, tx.base) for name, t in sorted(tables.items())),
+        )
+
+    def _commit(
+        self,
+        stream: StreamTable,
+        there: StreamTable | None,
+        report: RefreshReport | None,
+        tx: Transaction,
+        phases: Phases,
+    ) -> RefreshReport | None:
+        final = report
+
+        def record(connection: Connection, version: int) -> None:
+            nonlocal final
+            _sources_remain(connection, stream)
+            if there is not None:
+                _nobody_else(connection, there)
+                records.succeed(connection, there.uuid, stream.uuid)
+            records.save(connection, stream)
+            if report is not None:
+                final = replace(
+                    report, version=version, seconds=phases.total, phases=dict(phases.seconds)
+                )
+                keep = self.refresher.engine.settings.history_rows
+                records.add_history(connection, stream.uuid, final, keep)
+
+        tx.record(record)
+        tx.commit(f"create stream table {stream.name}")
+        return final
+
+
+def _pinned(tables: Mapping[str, Table], version: int) -> dict[str, Pinned]:
+    return {name: Pinned(table, version, version, None) for name, table in tables.items()}
+
+
+def _exists(tx: Transaction, name: TableName) -> bool:
+    try:
+        tx.table(name)
+    except NotFoundError:
+        return False
+    return True
+
+
+def _clear(
+    tx: Transaction,
+    there: StreamTable,
+    shape: list[tuple[str, str]],
+    known: list[StreamTable],
+    made: dict[str, Table],
+) -> None:
+    """Drop the private state, and the result too unless its columns stay as they are."""
+    for segment in there.segments:
+        tx.drop_table(TableName.of(segment.name))
+    table = tx.table(TableName.of(there.name))
+    if [(column.name, column.type) for column in table.columns] == shape:
+        made[RESULT] = table
+        return
+    used_by = graph.dependents(known, there.uuid)
+    if used_by:
+        names = ", ".join(other.name for other in used_by)
+        raise DependencyError(
+            f"the columns of {there.name} would change, and {names} depend on them",
+            hint="drop those first, or keep the names and types of the columns",
+        )
+    tx.drop_table(table)
+
+
+def _nobody_else(connection: Connection, there: StreamTable) -> None:
+    """What was computed is a difference to the contents at one frontier, and right for no other."""
+    for known in records.load(connection):
+        same = (known.uuid, known.sources, known.segments, known.generation + 1)
+        if same == (there.uuid, there.sources, there.segments, there.generation):
+            return
+    raise CommitConflictError(
+        f"stream table {there.name} was refreshed or changed by somebody else meanwhile",
+        hint="try again",
+    )
+
+
+def _unread(connection: Connection, dropped: StreamTable) -> None:
+    """A stream table made meanwhile would be left over nothing."""
+    readers = graph.dependents(records.load(connection), dropped.uuid)
+    if readers:
+        names = ", ".join(table.name for table in readers)
+        raise CommitConflictError(
+            f"{names} began to read {dropped.name} while it was dropped", hint="try again"
+        )
+
+
+def _sources_remain(connection: Connection, stream: StreamTable) -> None:
+    """A source dropped meanwhile would leave a stream table over nothing."""
+    for source in stream.sources:
+        rows = connection.execute(
+            "SELECT 1 FROM ducklake_table WHERE table_uuid = ? AND end_snapshot IS NULL",
+            (source.uuid,),
+        )
+        if not rows:
+            raise CommitConflictError(
+                f"{source.name} was dropped while {stream.name} was made", hint="try again"
+            )
+
+
+def _same_shape(asked: list[tuple[str, str]], made: list[tuple[str, str]]) -> None:
+    """The plan must give what Spark says the text gives; anything else is a bug of ours."""
+    if [type for _, type in asked] != [type for _, type in made]:
+        raise InternalError(
+            f"the plan's columns are {made}, but Spark says the query's are {asked}",
+            hint="please report this query; refresh mode FULL does not use the plan",
+        )

@@ -1,0 +1,107 @@
+"""Where the parts of a stream table are stored: the result under its name, segments in a hidden schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import uuid4
+
+from spark_trickle.compile import CompiledQuery
+from spark_trickle.delta.segment import RESULT, Part, Strategy
+from spark_trickle.delta.support import FullOnly
+from spark_trickle.errors import BindError
+from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, Scan
+from spark_trickle.maintain.apply.delta import Stored
+from spark_trickle.maintain.records.streams import Segment, StreamTable
+from spark_trickle.maintain.refresh.reserve import reserve_of
+from spark_trickle.storage.records import HIDDEN_SCHEMA, NewColumn, Table, TableName
+from spark_trickle.storage.versions.transaction import Transaction
+
+Types = Callable[[Part], list[tuple[str, str]]]
+"""The names and Spark types of a part's columns."""
+
+
+def all_parts(compiled: CompiledQuery) -> tuple[Part, ...]:
+    """What is stored: segments, the reserve of a TopK, the result."""
+    reserve = reserve_of(compiled)
+    between = () if reserve is None else (reserve.part,)
+    return (*compiled.segments, *between, compiled.result)
+
+
+def create_parts(
+    tx: Transaction, name: TableName, compiled: CompiledQuery, types: Types, made: dict[str, Table]
+) -> None:
+    """Make the tables of all parts into ``made``, in order: types may follow from earlier parts."""
+    parts = all_parts(compiled)
+    if len(parts) > 1:
+        tx.create_schema(HIDDEN_SCHEMA, if_not_exists=True)
+    token = uuid4().hex[:12]
+    for part in parts:
+        columns = types(part)
+        if part.name in made:
+            continue
+        place = name if part.name == RESULT else TableName(HIDDEN_SCHEMA, f"{token}{part.name}")
+        made[part.name] = create_table(tx, place, columns, [key.name for key in part.keys])
+
+
+def create_table(
+    tx: Transaction, name: TableName, columns: Sequence[tuple[str, str]], keys: Sequence[str]
+) -> Table:
+    """The table of one part, sorted by the columns its rows are found by."""
+    seen: set[str] = set()
+    for column, type in columns:
+        if column.lower() in seen:
+            raise BindError(
+                f"the query has two columns named {column}", hint="give one of them an alias"
+            )
+        seen.add(column.lower())
+        if "void" in type:
+            raise BindError(
+                f"column {column} of the query has no type", hint="CAST the NULL to a type"
+            )
+    new = [NewColumn(column, type) for column, type in columns]
+    return tx.create_table(name, new, cluster_by=sortable(columns, keys))
+
+
+def sortable(columns: Sequence[tuple[str, str]], keys: Sequence[str]) -> list[str]:
+    """The keys that files can be sorted by."""
+    types = dict(columns)
+    nested = ("map", "struct", "array", "variant")
+    return [key for key in keys if not types[key].startswith(nested)]
+
+
+def stored_parts(
+    tx: Transaction, stream: StreamTable, compiled: CompiledQuery
+) -> dict[str, Stored]:
+    """The tables of a stream table's parts as the transaction sees them."""
+    tables = {segment.part: tx.table(TableName.of(segment.name)) for segment in stream.segments}
+    tables[RESULT] = tx.table(TableName.of(stream.name))
+    return stored(tables, compiled)
+
+
+def stored(tables: dict[str, Table], compiled: CompiledQuery) -> dict[str, Stored]:
+    if isinstance(compiled.verdict, FullOnly):
+        return {RESULT: Stored(tables[RESULT], ())}
+    parts = {part.name: part for part in all_parts(compiled)}
+    return {
+        name: Stored(tables[name], tuple(key.name for key in part.keys), is_unique(part, parts))
+        for name, part in parts.items()
+    }
+
+
+def segments_of(tables: dict[str, Table]) -> tuple[Segment, ...]:
+    return tuple(
+        Segment(part, table.uuid, str(table)) for part, table in tables.items() if part != RESULT
+    )
+
+
+def is_unique(part: Part, parts: dict[str, Part]) -> bool:
+    """Whether the key alone tells the rows of a part apart."""
+    if not part.keys:
+        return False
+    core: Node = part.plan
+    while isinstance(core, Project | Filter):
+        core = core.input
+    if isinstance(core, Scan) and core.source in parts:
+        below = parts[core.source]
+        return len(below.keys) == len(part.keys) and is_unique(below, parts)
+    return part.strategy is not Strategy.ALGEBRA and isinstance(core, Aggregate | Distinct)

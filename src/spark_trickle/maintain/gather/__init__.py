@@ -1,0 +1,3 @@
+"""The rows near a change, gathered before the delta is computed."""
+
+from __future__ import annotations

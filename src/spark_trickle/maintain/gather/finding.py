@@ -1,0 +1,103 @@
+"""Reads of its sources the rows that a refresh looks for: small ones here, large ones with Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_trickle.storage.read.choices import Choice, meets
+from spark_trickle.storage.read.column_cache import Taken
+from spark_trickle.storage.read.reader import read_scan
+from spark_trickle.storage.read.search import search
+from spark_trickle.storage.records import ScanPlan
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.run import Run
+
+HELD = 4_000_000
+"""Up to this many values of a source are held in memory while it is searched more than once."""
+
+HERE = 512 << 20
+"""Up to about this many bytes are searched in this process, more by Spark."""
+
+
+@dataclass
+class Finder:
+    """Finds rows of sources; ``columns`` are those that are needed of each."""
+
+    run: Run
+    plans: Mapping[str, ScanPlan]
+    columns: Mapping[str, tuple[str, ...]]
+    _held: dict[str, pa.Table] = field(default_factory=dict)
+
+    def cost(self, source: str) -> int:
+        """About the bytes of the columns."""
+        return 0 if source in self._held else self._bytes(source, self.plans[source])
+
+    def expected(self, source: str, choice: Choice) -> float:
+        """As if the values were spread evenly over those that the column may have."""
+        plan = self.plans[source]
+        shares = [len(values) / _domain(plan, name) for name, values in choice.items()]
+        return plan.rows * min([1.0, *shares])
+
+    def find(self, source: str, choices: Sequence[Choice]) -> pa.Table:
+        """The rows that meet one of the choices."""
+        plan, columns = self.plans[source], self.columns[source]
+        if not choices:
+            return read_scan(replace(plan, files=(), inlined=plan.inlined.slice(0, 0)), columns)
+        everything = any(not choice for choice in choices)
+        if everything or plan.rows * len(columns) <= HELD:
+            rows = self._hold(source, plan)
+            return rows if everything else rows.filter(meets(rows, choices))
+        plan = pruned(plan, choices)
+        bytes = self._bytes(source, plan)
+        if bytes > HERE:
+            self.run.note_read(plan.rows, bytes)
+            return self.run.search(plan, columns, choices)
+        taken = Taken()
+        rows = search(plan, columns, choices, taken)
+        self.run.note_read(taken.rows, taken.bytes)
+        return rows
+
+    def _hold(self, source: str, plan: ScanPlan) -> pa.Table:
+        if source not in self._held:
+            taken = Taken(plan.rows)
+            self._held[source] = read_scan(plan, self.columns[source], taken=taken)
+            self.run.note_read(taken.rows, taken.bytes)
+        return self._held[source]
+
+    def _bytes(self, source: str, plan: ScanPlan) -> int:
+        return plan.bytes * len(self.columns[source]) // max(1, len(plan.table.columns))
+
+
+def pruned(plan: ScanPlan, choices: Sequence[Choice]) -> ScanPlan:
+    """Without the files in which no row meets a choice."""
+    if len(plan.files) < 2:
+        return plan
+    listed = [{n: values.to_pylist() for n, values in choice.items()} for choice in choices]
+    kept = {file.id for choice in listed for file in plan.prune(choice).files}
+    return replace(plan, files=tuple(file for file in plan.files if file.id in kept))
+
+
+def _domain(plan: ScanPlan, name: str) -> float:
+    """About how many values a column may have: those between its ends, if they can be counted."""
+    column = plan.table.column(name)
+    assert column is not None
+    ends = [bounds for f in plan.files if (bounds := f.bounds.get(column.id)) is not None]
+    lows = [bounds.low for bounds in ends if bounds.low is not None]
+    highs = [bounds.high for bounds in ends if bounds.high is not None]
+    guess = max(1.0, plan.rows / 10)
+    if not lows or not highs:
+        return guess
+    low, high = min(lows), max(highs)
+    if isinstance(low, bool):
+        return 2.0
+    if isinstance(low, int):
+        return min(float(high - low + 1), max(1.0, plan.rows))
+    if isinstance(low, date):
+        return float((high - low).days + 1)
+    return guess

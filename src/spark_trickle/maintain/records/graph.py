@@ -1,0 +1,60 @@
+"""Which stream table reads which: order of refresh, dependents, cycles by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from spark_trickle.errors import CycleError
+from spark_trickle.maintain.records.streams import StreamTable
+
+
+def dependents(tables: Iterable[StreamTable], uuid: str) -> list[StreamTable]:
+    """The stream tables that read this table directly."""
+    return [table for table in tables if any(source.uuid == uuid for source in table.sources)]
+
+
+def all_dependents(tables: Iterable[StreamTable], uuid: str) -> list[StreamTable]:
+    """The stream tables that read this table directly or through others, nearest first."""
+    tables = list(tables)
+    found: dict[str, StreamTable] = {}
+    queue = [uuid]
+    while queue:
+        for table in dependents(tables, queue.pop(0)):
+            if table.uuid not in found:
+                found[table.uuid] = table
+                queue.append(table.uuid)
+    return list(found.values())
+
+
+def levels(tables: Iterable[StreamTable]) -> list[list[StreamTable]]:
+    """Stream tables by depth: each reads base tables and tables of earlier levels only."""
+    remaining = {table.uuid: table for table in tables}
+    ordered: list[list[StreamTable]] = []
+    while remaining:
+        level = [
+            table
+            for table in remaining.values()
+            if not any(source.uuid in remaining for source in table.sources)
+        ]
+        if not level:
+            raise CycleError(f"stream tables read each other in a circle: {_names(remaining)}")
+        ordered.append(level)
+        for table in level:
+            del remaining[table.uuid]
+    return ordered
+
+
+def refuse_cycle(tables: Iterable[StreamTable], uuid: str, name: str, sources: set[str]) -> None:
+    """CycleError if the table with this uuid may not read these sources."""
+    if uuid in sources:
+        raise CycleError(f"stream table {name} would read itself")
+    for table in all_dependents(tables, uuid):
+        if table.uuid in sources:
+            raise CycleError(
+                f"stream table {name} would read {table.name}, which reads {name}",
+                hint=f"drop {table.name} or leave it out of the query",
+            )
+
+
+def _names(tables: Mapping[str, StreamTable]) -> str:
+    return ", ".join(sorted(table.name for table in tables.values()))

@@ -1,0 +1,191 @@
+"""What users see of stream tables: one record each, and the same as relations for SQL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from spark_trickle.compile import CompiledQuery
+from spark_trickle.errors import NotFoundError, SourceChangedError
+from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records.streams import RefreshReport, Source, StreamTable
+from spark_trickle.sql.bind.limits import limit_of
+from spark_trickle.sql.dialects import TrickleSpark
+from spark_trickle.storage.catalog.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class StreamTableInfo:
+    """A stream table as ``lake.stream_tables()`` and ``trickle.stream_tables`` show it."""
+
+    name: str
+    query: str
+    schedule: str | None
+    refresh_mode: str
+    effective_mode: str | None
+    """Of the newest refresh; None before the first."""
+    status: str
+    populated: bool
+    frontier: Mapping[str, int]
+    staleness: float
+    """Seconds for which a change of a source has been waiting; 0 when there is none."""
+    is_topk: bool
+    topk_limit: int | None
+    topk_order_by: str | None
+    sources: Sequence[str]
+    dependents: Sequence[str]
+    last_refresh_at: float | None
+    last_error: str | None
+
+
+def describe(
+    catalog: Catalog,
+    stream: StreamTable,
+    known: Sequence[StreamTable],
+    compiled: CompiledQuery | None,
+    newest: RefreshReport | None,
+) -> StreamTableInfo:
+    """The record for people; ``compiled`` is None when the query no longer fits its sources."""
+    limit, order = _top(compiled)
+    return StreamTableInfo(
+        stream.name,
+        stream.query,
+        stream.schedule,
+        stream.refresh_mode,
+        newest.effective_mode if newest is not None else None,
+        stream.status,
+        stream.populated,
+        stream.frontier,
+        staleness(catalog, stream),
+        limit is not None,
+        limit,
+        order,
+        [source.name for source in stream.sources],
+        [table.name for table in graph.dependents(known, stream.uuid)],
+        newest.started_at if newest is not None else None,
+        stream.last_error,
+    )
+
+
+def _top(compiled: CompiledQuery | None) -> tuple[int | None, str | None]:
+    """LIMIT and ORDER BY of a TopK. LIMIT 0 is one too, though no plan is left of it."""
+    if compiled is None:
+        return None, None
+    tree = compiled.parsed.tree
+    order = tree.args.get("order")
+    top = compiled.topk
+    limit = top.limit if top is not None else None
+    if top is None and order is not None and limit_of(tree) == 0:
+        limit = 0
+    if limit is None or order is None:
+        return limit, None
+    return limit, ", ".join(key.sql(TrickleSpark) for key in order.expressions)
+
+
+def staleness(catalog: Catalog, stream: StreamTable) -> float:
+    """How long the oldest change that the contents do not reflect has been there."""
+    behind = [source.version for source in stream.sources if _changed_since(catalog, source)]
+    if not behind:
+        return 0.0
+    with catalog.reading() as connection:
+        rows = connection.execute(
+            "SELECT min(snapshot_time) FROM ducklake_snapshot WHERE snapshot_id > ?", (min(behind),)
+        )
+    return max(0.0, time.time() - _seconds(rows[0][0]))
+
+
+def _changed_since(catalog: Catalog, source: Source) -> bool:
+    try:
+        return not catalog.changes(source.name, source.version).empty
+    except (SourceChangedError, NotFoundError):
+        # What cannot be told apart from a change counts as one.
+        return True
+
+
+def _seconds(moment: str | datetime) -> float:
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+_TABLE = pa.schema(
+    [
+        ("name", pa.string()),
+        ("query", pa.string()),
+        ("schedule", pa.string()),
+        ("refresh_mode", pa.string()),
+        ("effective_mode", pa.string()),
+        ("status", pa.string()),
+        ("populated", pa.bool_()),
+        ("frontier", pa.map_(pa.string(), pa.int64())),
+        ("staleness", pa.float64()),
+        ("is_topk", pa.bool_()),
+        ("topk_limit", pa.int64()),
+        ("topk_order_by", pa.string()),
+        ("sources", pa.list_(pa.string())),
+        ("dependents", pa.list_(pa.string())),
+        ("last_refresh_at", pa.timestamp("us", "UTC")),
+        ("last_error", pa.string()),
+    ]
+)
+_VERSIONS = pa.struct([("before", pa.int64()), ("after", pa.int64())])
+_HISTORY = pa.schema(
+    [
+        ("name", pa.string()),
+        ("started_at", pa.timestamp("us", "UTC")),
+        ("asked_mode", pa.string()),
+        ("effective_mode", pa.string()),
+        ("reason", pa.string()),
+        ("sources", pa.map_(pa.string(), _VERSIONS)),
+        ("version", pa.int64()),
+        ("rows_inserted", pa.int64()),
+        ("rows_deleted", pa.int64()),
+        ("rows_read", pa.int64()),
+        ("bytes_read", pa.int64()),
+        ("delta_rows", pa.map_(pa.string(), pa.int64())),
+        ("source_rows", pa.int64()),
+        ("spark_queries", pa.int64()),
+        ("seconds", pa.float64()),
+        ("phases", pa.map_(pa.string(), pa.float64())),
+        ("error", pa.string()),
+    ]
+)
+
+
+def tables_relation(tables: Sequence[StreamTableInfo]) -> pa.Table:
+    """``trickle.stream_tables``"""
+    rows = [
+        {
+            **vars(table),
+            "frontier": list(table.frontier.items()),
+            "last_refresh_at": _moment(table.last_refresh_at),
+        }
+        for table in tables
+    ]
+    return pa.Table.from_pylist(rows, _TABLE)
+
+
+def history_relation(reports: Sequence[RefreshReport]) -> pa.Table:
+    """``trickle.refresh_history``"""
+    rows = [
+        {
+            **vars(report),
+            "started_at": _moment(report.started_at),
+            "sources": [
+                (name, {"before": before, "after": after})
+                for name, (before, after) in report.sources.items()
+            ],
+            "delta_rows": list(report.delta_rows.items()),
+            "phases": list(report.phases.items()),
+        }
+        for report in reports
+    ]
+    return pa.Table.from_pylist(rows, _HISTORY)
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

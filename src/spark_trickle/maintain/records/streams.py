@@ -1,0 +1,258 @@
+"""What is remembered of stream tables, and the ``trickle_`` tables of the catalog that hold it.
+
+Tables are named by their uuid, which survives renames and tells a table from a later one of the
+same name. Contents, private state, frontier and history change in one catalog transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from spark_trickle.storage.versions.transaction import Connection
+
+ACTIVE, SUSPENDED, ERROR = "ACTIVE", "SUSPENDED", "ERROR"
+
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS trickle_stream_table (
+         uuid VARCHAR PRIMARY KEY, name VARCHAR NOT NULL, query VARCHAR NOT NULL,
+         dialect VARCHAR NOT NULL, schedule VARCHAR, refresh_mode VARCHAR NOT NULL,
+         status VARCHAR NOT NULL, populated BIGINT NOT NULL, last_error VARCHAR,
+         segments VARCHAR NOT NULL, generation BIGINT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS trickle_source (
+         stream_uuid VARCHAR NOT NULL, source_uuid VARCHAR NOT NULL, source_name VARCHAR NOT NULL,
+         version BIGINT NOT NULL, PRIMARY KEY (stream_uuid, source_uuid))""",
+    """CREATE TABLE IF NOT EXISTS trickle_refresh (
+         stream_uuid VARCHAR NOT NULL, started_at DOUBLE PRECISION NOT NULL,
+         effective_mode VARCHAR NOT NULL, report VARCHAR NOT NULL)""",
+    """CREATE INDEX IF NOT EXISTS trickle_refresh_by_table
+         ON trickle_refresh (stream_uuid, effective_mode, started_at)""",
+    """CREATE INDEX IF NOT EXISTS trickle_refresh_by_time
+         ON trickle_refresh (stream_uuid, started_at)""",
+)
+MEASURED = ("FULL", "DIFFERENTIAL", "TOPK")
+"""The modes that compute something; how long they take is learnt from the history."""
+MEASUREMENTS = 100
+"""So many refreshes of each such mode are learnt from."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A hidden table that keeps private state of a stream table."""
+
+    part: str
+    """The part of the compiled query whose rows it holds."""
+    uuid: str
+    name: str
+    whole: bool = False
+    """The reserve of a TopK: whether it holds all rows of its input."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table a stream table reads, and the version of it that the contents reflect."""
+
+    uuid: str
+    name: str
+    version: int
+
+
+@dataclass(frozen=True)
+class StreamTable:
+    """A stream table as the catalog remembers it."""
+
+    uuid: str
+    name: str
+    query: str
+    dialect: str = "spark"
+    schedule: str | None = None
+    refresh_mode: str = "AUTO"
+    status: str = ACTIVE
+    populated: bool = False
+    """Whether the contents reflect the frontier; False until the first fill and after a breach."""
+    last_error: str | None = None
+    segments: tuple[Segment, ...] = ()
+    generation: int = 0
+    """Grows with every change of definition, so that a refresh notices that it is out of date."""
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def frontier(self) -> dict[str, int]:
+        """The version of each source, by source name."""
+        return {source.name: source.version for source in self.sources}
+
+
+@dataclass(frozen=True)
+class RefreshReport:
+    """The truth about one refresh."""
+
+    name: str
+    effective_mode: str
+    """FULL, DIFFERENTIAL, TOPK, NO_DATA: what really ran. ERROR or SKIPPED: nothing did."""
+    reason: str
+    """A stable code, a colon, and a sentence."""
+    asked_mode: str = "AUTO"
+    sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By source: the version before and after."""
+    version: int = 0
+    """The version this refresh committed."""
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+    rows_read: int = 0
+    bytes_read: int = 0
+    delta_rows: Mapping[str, int] = field(default_factory=dict)
+    """Changed rows by source."""
+    source_rows: int = 0
+    """Rows of all sources at the version after: what a full run has to read."""
+    spark_queries: int = 0
+    seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by phase."""
+    started_at: float = field(default_factory=time.time)
+    error: str | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> RefreshReport:
+        values = json.loads(text)
+        values["sources"] = {name: tuple(pair) for name, pair in values["sources"].items()}
+        return cls(**values)
+
+
+def create_tables(connection: Connection) -> None:
+    for statement in TABLES:
+        connection.execute(statement)
+
+
+def load(connection: Connection) -> list[StreamTable]:
+    """All stream tables, in the order of their names."""
+    sources: dict[str, list[Source]] = {}
+    for stream, uuid, name, version in connection.execute(
+        "SELECT stream_uuid, source_uuid, source_name, version FROM trickle_source ORDER BY 3"
+    ):
+        sources.setdefault(stream, []).append(Source(uuid, name, version))
+    rows = connection.execute(
+        "SELECT uuid, name, query, dialect, schedule, refresh_mode, status, populated, last_error,"
+        " segments, generation FROM trickle_stream_table ORDER BY name"
+    )
+    return [_stream_table(row, sources.get(row[0], [])) for row in rows]
+
+
+def _stream_table(row: tuple[Any, ...], sources: Iterable[Source]) -> StreamTable:
+    uuid, name, query, dialect, schedule, mode, status, populated, error, segments, generation = row
+    return StreamTable(
+        uuid,
+        name,
+        query,
+        dialect,
+        schedule,
+        mode,
+        status,
+        bool(populated),
+        error,
+        tuple(Segment(**segment) for segment in json.loads(segments)),
+        generation,
+        tuple(sources),
+    )
+
+
+def save(connection: Connection, table: StreamTable) -> None:
+    """Write the whole record, frontier included, over what is there."""
+    forget(connection, table.uuid)
+    connection.execute(
+        "INSERT INTO trickle_stream_table VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            table.uuid,
+            table.name,
+            table.query,
+            table.dialect,
+            table.schedule,
+            table.refresh_mode,
+            table.status,
+            int(table.populated),
+            table.last_error,
+            json.dumps([asdict(segment) for segment in table.segments]),
+            table.generation,
+        ),
+    )
+    connection.execute_many(
+        "INSERT INTO trickle_source VALUES (?, ?, ?, ?)",
+        [(table.uuid, source.uuid, source.name, source.version) for source in table.sources],
+    )
+
+
+def forget(connection: Connection, uuid: str) -> None:
+    """Remove the record; the history stays."""
+    connection.execute("DELETE FROM trickle_stream_table WHERE uuid = ?", (uuid,))
+    connection.execute("DELETE FROM trickle_source WHERE stream_uuid = ?", (uuid,))
+
+
+def succeed(connection: Connection, uuid: str, other: str) -> None:
+    """Let one stream table take the place of another, whose history it goes on with."""
+    forget(connection, uuid)
+    connection.execute(
+        "UPDATE trickle_refresh SET stream_uuid = ? WHERE stream_uuid = ?", (other, uuid)
+    )
+
+
+def add_history(connection: Connection, uuid: str, report: RefreshReport, keep: int) -> None:
+    """Write down a refresh, and forget what is older than the newest ``keep``.
+
+    Measurements are spared: many idle refreshes must not make AUTO forget what it has learnt.
+    """
+    connection.execute(
+        "INSERT INTO trickle_refresh VALUES (?, ?, ?, ?)",
+        (uuid, report.started_at, report.effective_mode, report.to_json()),
+    )
+    oldest = connection.execute(
+        "SELECT started_at FROM trickle_refresh WHERE stream_uuid = ? "
+        "ORDER BY started_at DESC LIMIT 1 OFFSET ?",
+        (uuid, max(keep, 1) - 1),
+    )
+    if not oldest:
+        return
+    connection.execute(
+        "DELETE FROM trickle_refresh WHERE stream_uuid = ? AND started_at < ? "
+        "AND effective_mode NOT IN (?, ?, ?)",
+        (uuid, *oldest[0], *MEASURED),
+    )
+    for mode in MEASURED:
+        connection.execute(
+            "DELETE FROM trickle_refresh WHERE stream_uuid = ? AND effective_mode = ? "
+            "AND started_at < ? AND started_at < (SELECT started_at FROM trickle_refresh "
+            "WHERE stream_uuid = ? AND effective_mode = ? ORDER BY started_at DESC LIMIT 1 OFFSET ?)",
+            (uuid, mode, *oldest[0], uuid, mode, MEASUREMENTS - 1),
+        )
+
+
+def history(
+    connection: Connection, uuid: str | None = None, most: int = 1_000
+) -> list[RefreshReport]:
+    """The newest refreshes, newest first, of one stream table or of all."""
+    where = "WHERE stream_uuid = ?" if uuid else ""
+    rows = connection.execute(
+        f"SELECT report FROM trickle_refresh {where} ORDER BY started_at DESC LIMIT ?",
+        [*([uuid] if uuid else []), most],
+    )
+    return [RefreshReport.from_json(report) for (report,) in rows]
+
+
+def measured(connection: Connection, uuid: str, most: int = MEASUREMENTS) -> list[RefreshReport]:
+    """The newest refreshes that computed something, newest first, and of each mode some at least.
+
+    A mode that has not run for long is still known by what it took then.
+    """
+    found = []
+    for mode in MEASURED:
+        found += connection.execute(
+            "SELECT report FROM trickle_refresh WHERE stream_uuid = ? AND effective_mode = ? "
+            "ORDER BY started_at DESC LIMIT ?",
+            (uuid, mode, most),
+        )
+    reports = [RefreshReport.from_json(report) for (report,) in found]
+    return sorted(reports, key=lambda report: -report.started_at)

@@ -1,0 +1,3 @@
+"""One refresh: choose, compute, leave a report."""
+
+from __future__ import annotations

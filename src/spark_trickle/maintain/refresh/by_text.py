@@ -1,0 +1,46 @@
+"""The rows of a query by its own text: what Spark makes of it, without a plan of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from spark_trickle.compile import CompiledQuery
+from spark_trickle.errors import UserError
+from spark_trickle.execute.engine import Engine
+from spark_trickle.maintain.records.streams import StreamTable
+from spark_trickle.maintain.refresh.compute import Pinned
+from spark_trickle.maintain.refresh.pinned import PinnedSource
+from spark_trickle.sql.dialects import TrickleSpark
+from spark_trickle.sql.parse import parse_query
+from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.parse import Query, parse_statement
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.session import DataFrame
+
+
+def text_frame(engine: Engine, query: str, dialect: str, pinned: Mapping[str, Pinned]) -> DataFrame:
+    """The rows of a query at the pinned versions."""
+    text = to_spark(query, dialect)
+    tree = parse_query(query, dialect).tree
+    if tree.find(exp.Fetch) is not None:  # Spark knows LIMIT only
+        text = tree.sql(TrickleSpark)
+    statement = parse_statement(text)
+    if not isinstance(statement, Query):
+        raise UserError("a stream table is defined by a query", hint="write AS SELECT …")
+    return engine.query(text, statement, PinnedSource(engine.catalog, pinned))
+
+
+def verified_frame(
+    engine: Engine, stream: StreamTable, compiled: CompiledQuery, pinned: Mapping[str, Pinned]
+) -> DataFrame:
+    """What a stream table should hold; a TopK's ORDER BY goes on with the other columns."""
+    if compiled.topk is None:
+        return text_frame(engine, stream.query, stream.dialect, pinned)
+    tree = compiled.parsed.tree.copy()
+    for name in compiled.bound.names:
+        tree = tree.order_by(exp.column(name, quoted=True), append=True, copy=False)
+    return text_frame(engine, tree.sql(TrickleSpark), "spark", pinned)

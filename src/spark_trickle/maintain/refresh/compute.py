@@ -1,0 +1,351 @@
+"""What a refresh computes: part by part, in full or by deltas, each staged before the next reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from spark_trickle.compile import CompiledQuery, PartDelta, render
+from spark_trickle.delta.change import difference
+from spark_trickle.delta.needs import Need, Origins, by_deltas
+from spark_trickle.delta.segment import RESULT, Part
+from spark_trickle.delta.views import KEPT, beside_names, viewed
+from spark_trickle.ir.nodes import Scan
+from spark_trickle.ir.types import Version
+from spark_trickle.ir.walk import fresh_ids, scans
+from spark_trickle.lower.query import lower, lower_delta
+from spark_trickle.maintain.apply.delta import Applied, Stored, apply_delta
+from spark_trickle.maintain.apply.matching import subtract
+from spark_trickle.maintain.gather.finding import Finder, pruned
+from spark_trickle.maintain.gather.near_views import NearViews, columns_read
+from spark_trickle.maintain.gather.nearby import Nearby, comparable, distinct, inexact, nearby
+from spark_trickle.maintain.refresh.reserve import Moved, Reserve, fill, move
+from spark_trickle.spark.spill import Rows, Spill
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.files.types import arrow_schema
+from spark_trickle.storage.read.choices import Choice
+from spark_trickle.storage.read.column_cache import Taken
+from spark_trickle.storage.read.reader import read_changes, read_scan
+from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
+from spark_trickle.storage.versions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.run import Run
+
+FEW = 200_000
+"""Deltas of parts of up to this many rows are applied in this process."""
+
+CHANGES = 200_000
+"""Changes of a source of up to this many rows are read in this process."""
+
+TINY = 50_000
+"""Up to this many rows Spark is not worth compiling for."""
+
+Names = Callable[[str, Version], exp.Table]
+View = Callable[[str, Version], str]
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A source of one refresh, at the two versions it moves between."""
+
+    table: Table
+    before: int
+    after: int
+    changes: ChangePlan | None
+    """None: the change is not known, only a full run can tell."""
+
+    @property
+    def changed_rows(self) -> int:
+        plan = self.changes
+        return plan.inserted_rows + plan.deleted_rows if plan is not None else 0
+
+
+@dataclass
+class Computation:
+    """One refresh at work. ``applied`` is what it did to each part."""
+
+    catalog: Catalog
+    tx: Transaction
+    run: Run
+    compiled: CompiledQuery
+    sources: Mapping[str, Pinned]
+    stored: Mapping[str, Stored]
+    """By the name of the part."""
+    reserve: Reserve | None = None
+    """Set for a TopK; ``whole`` then says whether the reserve is all of its input."""
+    whole: bool = False
+    refilled: str | None = None
+    """Why the reserve of a TopK was read from the query again, if it was: a code and a sentence."""
+    applied: dict[str, Applied] = field(default_factory=dict)
+    _deltas: dict[str, Rows] = field(default_factory=dict)
+    _aside: dict[str, Rows] = field(default_factory=dict)
+    """Deltas of views that came beside those of their segments."""
+
+    @property
+    def small(self) -> bool:
+        """Whether the changes of every source are few."""
+        return all(source.changed_rows <= CHANGES for source in self.sources.values())
+
+    def full(self) -> None:
+        """Every part anew; what is published is the difference to what is stored."""
+        parts = self.compiled.segments if self.reserve else self.compiled.parts
+        for part in parts:
+            ids = fresh_ids(part.plan)
+            own = Scan(part.name, tuple(map(ids.copy, part.columns)), Version.BEFORE)
+            empty = self.tx.scan(self.stored[part.name].table).rows == 0
+            plan = part.plan if empty else difference(part.plan, own)
+            query = lower_delta(plan, self._names(), outputs=[c.name for c in part.columns])
+            self._apply(part.name, self.run.small(self.run.spill(render(query)), FEW))
+        if self.reserve is not None:
+            self._refill(self.reserve)
+
+    def differential(self) -> None:
+        """The parts that change, by their deltas."""
+        changed = self._read_changes()
+        insert_only = frozenset(
+            name
+            for name in changed
+            if (plan := self.sources[name].changes) is not None and plan.insert_only
+        )
+        for delta in self.compiled.delta(changed, insert_only).parts:
+            if delta.part.name != RESULT or self.reserve is None:
+                self._apply(delta.part.name, self._compute(delta))
+        if self.reserve is not None:
+            self._move(self.reserve, frozenset(changed) | self.applied.keys(), insert_only)
+
+    def _compute(self, delta: PartDelta) -> Rows:
+        """The delta of a part; if there is a view of it, the view's is put aside."""
+        if delta.part.name in self._aside:
+            return self._aside.pop(delta.part.name)
+        if not any(self._moved(scan.source) for scan in scans(delta.part.plan)):
+            return self._schema(delta.part.name).empty_table()
+        near = self._nearby(delta)
+        if near is not None:
+            return self._compute_nearby(delta, near)
+
+        def view(source: str, version: Version) -> str:
+            return self._view(source, version, self._choices(delta.needs, source, version))
+
+        return self.run.fetch(render(delta.query(self._names(view))), FEW)
+
+    def _compute_nearby(self, delta: PartDelta, near: Mapping[str, Nearby]) -> Rows:
+        views = NearViews(near, lambda name, rows: self.run.rows(self._table(name), rows))
+
+        def view(source: str, version: Version) -> str:
+            if version is Version.DELTA and source not in near:
+                return self._delta_view(source)
+            return views.view(source, version)
+
+        beside = self._view_of(delta.part)
+        query = views.complete(delta.query(self._names(view), nearby=True, view=beside))
+        tiny = sum(found.rows.num_rows for found in near.values()) <= TINY
+        rows = self.run.fetch(render(query), FEW, tiny=tiny)
+        if beside is None:
+            return rows
+        if not isinstance(rows, Spill):
+            self._aside[beside.name] = _of_view(rows, beside)
+        return rows.select([*(column.name for column in delta.part.columns), WEIGHT])
+
+    def _view_of(self, part: Part) -> Part | None:
+        """What is made row by row of a part, and shown or reserved."""
+        view = self.reserve.part if self.reserve is not None else self.compiled.result
+        flat = not any(pa.types.is_nested(item.type) for item in self._schema(view.name))
+        return view if flat and viewed(view) == part.name else None
+
+    def _nearby(self, delta: PartDelta) -> dict[str, Nearby] | None:
+        """The rows near the changes, if these are known here and few."""
+        changed = {s.source for s in scans(delta.nearby) if s.version is Version.DELTA}
+        changed |= {s.source for s in scans(delta.plan) if s.version is Version.DELTA}
+        if not all(isinstance(self._deltas.get(name), pa.Table) for name in changed):
+            return None
+        read = columns_read(delta)
+        # What a part stores itself is staged only when its delta is known: until then it is before.
+        plans = {name: self._scan(name, Version.AFTER) for name in read}
+        columns = {
+            name: tuple(c.name for c in plans[name].table.columns if c.name in wanted)
+            for name, wanted in read.items()
+        }
+        if not all(comparable(plans[name].table, columns[name]) for name in read):
+            return None
+        known = {n: rows for n, rows in self._deltas.items() if isinstance(rows, pa.Table)}
+        return nearby(read, delta.needs, known, Finder(self.run, plans, columns))
+
+    def _moved(self, source: str) -> bool:
+        """Whether the delta of a source or part has rows. It need not be read: a scalar aggregate
+        reads its input as it is after."""
+        rows = self._deltas.get(source)
+        if rows is None:
+            return source in self.sources and self.sources[source].changed_rows > CHANGES
+        return isinstance(rows, Spill) or rows.num_rows > 0
+
+    def _move(self, reserve: Reserve, changed: frozenset[str], insert_only: frozenset[str]) -> None:
+        """Apply the delta of a TopK's input to its reserve; read it again only if it runs dry."""
+        moving = self.compiled.part_delta(reserve.part, changed, insert_only)
+        if moving is None:
+            return
+        delta = self._compute(moving)
+        if isinstance(delta, Spill):
+            self.refilled = "LARGE_DELTA: the delta was larger than a reserve is good for"
+            self._refill(reserve)
+            return
+        held = self._contents(reserve.part.name)
+        moved = move(reserve, held, self._conform(reserve.part.name, delta), whole=self.whole)
+        if moved.reserve is None:
+            self.refilled = "RESERVE_DRY: the rows behind the result were used up"
+            self._refill(reserve)
+        else:
+            self._publish(reserve, moved, moved.reserve, self._shown(moved))
+
+    def _refill(self, reserve: Reserve) -> None:
+        names = [column.name for column in reserve.part.columns]
+        query = lower(reserve.first(), self._names(), outputs=names)
+        rows = self.run.fetch(render(query), reserve.capacity + 1)
+        assert not isinstance(rows, Spill)
+        moved = fill(reserve, self._conform(reserve.part.name, rows))
+        assert moved.reserve is not None
+        self._publish(
+            reserve,
+            moved,
+            subtract(moved.reserve, self._contents(reserve.part.name)),
+            subtract(self._shown(moved), self._contents(RESULT)),
+        )
+
+    def _publish(self, reserve: Reserve, moved: Moved, kept: pa.Table, shown: pa.Table) -> None:
+        self._apply(reserve.part.name, kept)
+        self._apply(RESULT, shown)
+        self.whole = moved.whole
+
+    def _shown(self, moved: Moved) -> pa.Table:
+        assert moved.result is not None
+        names = [column.name for column in self.stored[RESULT].table.columns]
+        return moved.result.rename_columns([*names, WEIGHT])
+
+    def _contents(self, part: str) -> pa.Table:
+        return self._conform(part, read_scan(self.tx.scan(self.stored[part].table)))
+
+    def _read_changes(self) -> list[str]:
+        """Read few changes here, so that their keys are known; the sources that really changed."""
+        changed = []
+        for name, source in self.sources.items():
+            plan = source.changes
+            if plan is None or plan.empty:
+                continue
+            if source.changed_rows <= CHANGES:
+                columns = self._columns_read(name)
+                taken = Taken(source.changed_rows)
+                rows = net(read_changes(plan, columns, taken), columns)
+                self.run.note_read(taken.rows, taken.bytes)
+                if rows.num_rows == 0:
+                    continue
+                self._deltas[name] = rows
+            changed.append(name)
+        return changed
+
+    def _columns_read(self, name: str) -> list[str]:
+        plans = [part.plan for part in self.compiled.parts]
+        found = {c.name for p in plans for s in scans(p) if s.source == name for c in s.columns}
+        table = self.sources[name].table
+        return [column.name for column in table.columns if column.name in found]
+
+    def _apply(self, part: str, rows: Rows) -> None:
+        if not isinstance(rows, Spill):
+            rows = self._conform(part, rows)
+        self._deltas[part] = rows
+        self.applied[part] = apply_delta(self.run, self.tx, self.stored[part], rows)
+
+    def _schema(self, part: str) -> pa.Schema:
+        fields = arrow_schema(self.stored[part].table.columns)
+        return fields.append(pa.field(WEIGHT, pa.int64()))
+
+    def _conform(self, part: str, rows: pa.Table) -> pa.Table:
+        """Rows in the Arrow types of the part's table, so that equal values compare equal."""
+        schema = self._schema(part)
+        schema = pa.schema([schema.field(name).with_nullable(True) for name in rows.column_names])
+        return rows.cast(schema)
+
+    def _names(self, view: View | None = None) -> Names:
+        known: dict[tuple[str, Version], str] = {}
+
+        def name(source: str, version: Version) -> exp.Table:
+            place = (source, version)
+            if place not in known:
+                known[place] = (view or self._view)(source, version)
+            return exp.Table(this=exp.Identifier(this=known[place], quoted=True))
+
+        return name
+
+    def _view(self, source: str, version: Version, keep: Sequence[Choice] = ()) -> str:
+        if version is Version.DELTA:
+            return self._delta_view(source)
+        plan = self._scan(source, version)
+        return self.run.scan(pruned(plan, keep) if keep else plan, keep)
+
+    def _scan(self, source: str, version: Version) -> ScanPlan:
+        if source in self.stored:
+            table = self.stored[source].table
+            if version is Version.AFTER or table.id < 0:
+                return self.tx.scan(table)
+            return self.catalog.scan(table, self.tx.base)
+        pinned = self.sources[source]
+        return self.catalog.scan(
+            pinned.table, pinned.after if version is Version.AFTER else pinned.before
+        )
+
+    def _delta_view(self, source: str) -> str:
+        if source in self._deltas:
+            return self.run.rows(self._table(source), self._deltas[source])
+        plan = self.sources[source].changes
+        assert plan is not None
+        return self.run.changes(plan)
+
+    def _table(self, source: str) -> Table:
+        return self.stored[source].table if source in self.stored else self.sources[source].table
+
+    def _choices(self, needs: Sequence[Need], source: str, version: Version) -> list[Choice]:
+        """The values that rows must have to be needed, where they are known here; [] if not."""
+        choices: list[Choice] = []
+        for keys in by_deltas(needs).get((source, version)) or ():
+            choice = {}
+            for column, bounds in keys.items():
+                known = [
+                    v for origins in bounds if (v := self._values_at(needs, origins)) is not None
+                ]
+                if known:
+                    choice[column] = min(known, key=len)
+            if not choice:
+                return []
+            choices.append(choice)
+        return choices
+
+    def _values_at(self, needs: Sequence[Need], origins: Origins) -> pa.Array | None:
+        found = [(self._deltas.get(needs[number].source), column) for number, column in origins]
+        parts = [rows.column(c) for rows, c in found if isinstance(rows, pa.Table)]
+        if len(parts) < len(found) or any(inexact(part.type) for part in parts):
+            return None
+        return distinct(parts)
+
+
+def _of_view(rows: pa.Table, view: Part) -> pa.Table:
+    """The delta of a view, out of the rows that have it beside them."""
+    names = [column.name for column in view.columns]
+    rows = rows.filter(rows.column(KEPT)).select([*beside_names(view), WEIGHT])
+    return net(rows.rename_columns([*names, WEIGHT]), names)
+
+
+def net(rows: pa.Table, columns: list[str]) -> pa.Table:
+    """The changes of some columns, equal rows added up, without those that cancel out."""
+    if not columns:
+        total = sum(rows.column(WEIGHT).to_pylist())
+        return pa.table({WEIGHT: pa.array([total] if total else [], pa.int64())})
+    rows = rows.select([*columns, WEIGHT])
+    if any(pa.types.is_nested(item.type) for item in rows.schema):
+        return rows
+    summed = rows.group_by(columns).aggregate([(WEIGHT, "sum")])
+    summed = summed.rename_columns([*columns, WEIGHT])
+    return summed.filter(pc.not_equal(summed.column(WEIGHT), 0))

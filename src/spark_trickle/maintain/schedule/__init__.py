@@ -1,0 +1,3 @@
+"""When a stream table is due."""
+
+from __future__ import annotations

@@ -1,0 +1,47 @@
+"""SQL text to a bound plan: every column has an id and a type, every subquery is a join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spark_trickle.errors import BindError
+from spark_trickle.ir.check import check
+from spark_trickle.ir.nodes import Node
+from spark_trickle.ir.types import Blocker, Notice, Source
+from spark_trickle.sql.bind.query import bind_query
+from spark_trickle.sql.bind.session import Environment, Session, Unbuildable
+from spark_trickle.sql.parse import parse_query
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a query means; without a plan there is at least one blocker."""
+
+    plan: Node | None
+    names: tuple[str, ...]
+    """The names of the plan's columns, as the user sees them."""
+    warnings: tuple[Notice, ...] = ()
+    blockers: tuple[Blocker, ...] = ()
+
+
+def bind(
+    sql: str,
+    sources: Mapping[str, Source],
+    views: Mapping[str, str] | None = None,
+    dialect: str = "spark",
+) -> Bound:
+    """Parse and bind one query; raises ParseError, BindError or UnsupportedQueryError."""
+    parsed = parse_query(sql, dialect)
+    session = Session(sources, views or {}, in_is_never_null=dialect == "spark")
+    environment = Environment(session, parsed.text, top=True)
+    try:
+        rows = bind_query(parsed.tree, environment)
+    except Unbuildable:
+        return Bound(None, (), tuple(session.notices), tuple(session.blockers))
+    except RecursionError:
+        raise BindError(
+            "the query is nested too deeply", hint="split it into common table expressions"
+        ) from None
+    check(rows.node, stage="the bound plan")
+    return Bound(rows.node, rows.names, tuple(session.notices), tuple(session.blockers))

@@ -1,0 +1,3 @@
+"""Subqueries become joins."""
+
+from __future__ import annotations

@@ -1,0 +1,206 @@
+"""CREATE, DROP, ALTER, TRUNCATE, SHOW and DESCRIBE."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spark_trickle.statements import parse as ast
+from spark_trickle.statements.cursor import Cursor, Name, Span
+
+_AFTER_TYPE = ("NOT", "NULL", "DEFAULT", "COMMENT", "PRIMARY", "GENERATED", "CONSTRAINT", "CHECK")
+_AFTER_DEFAULT = ("COMMENT", "PRIMARY", "GENERATED", "CONSTRAINT", "CHECK")
+
+
+def parse(cursor: Cursor) -> ast.Statement | None:
+    """The statement, or None when its first word is another one's."""
+    if cursor.accept("CREATE"):
+        return _create(cursor)
+    if cursor.accept("DROP"):
+        return _drop(cursor)
+    if cursor.accept("ALTER", "TABLE"):
+        return _alter(cursor)
+    if cursor.accept("TRUNCATE"):
+        cursor.expect("TABLE")
+        return ast.Truncate(cursor.name())
+    if cursor.accept("SHOW", "TABLES"):
+        named = cursor.accept("IN") or cursor.accept("FROM")
+        return ast.ShowTables(cursor.part("a schema's name") if named else None)
+    if cursor.accept("SHOW"):
+        if not any(cursor.accept(w) for w in ("SCHEMAS", "DATABASES", "NAMESPACES")):
+            cursor.fail("TABLES or SCHEMAS is expected here")
+        return ast.ShowSchemas()
+    if cursor.accept("DESCRIBE") or cursor.accept("DESC"):
+        cursor.accept("TABLE")
+        cursor.accept("EXTENDED")
+        return ast.Describe(cursor.name())
+    return None
+
+
+def _schema_word(cursor: Cursor) -> bool:
+    return any(cursor.accept(word) for word in ("SCHEMA", "DATABASE", "NAMESPACE"))
+
+
+def _create(cursor: Cursor) -> ast.Statement:
+    or_replace = cursor.accept("OR", "REPLACE")
+    if _schema_word(cursor):
+        if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+        return ast.CreateSchema(cursor.part("a schema's name"), if_not_exists)
+    if not cursor.accept("TABLE"):
+        cursor.fail("TABLE or SCHEMA is expected here")
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    statement = ast.CreateTable(cursor.name(), if_not_exists=if_not_exists, or_replace=or_replace)
+    if cursor.at_symbol("("):
+        statement = _columns(cursor, statement)
+    return _table_clauses(cursor, statement)
+
+
+def _columns(cursor: Cursor, statement: ast.CreateTable) -> ast.CreateTable:
+    cursor.expect_symbol("(")
+    columns: list[ast.ColumnDefinition] = []
+    key: tuple[str, ...] = ()
+    while True:
+        if cursor.accept("CONSTRAINT"):
+            cursor.part("a constraint's name")
+        following = cursor.peek(2)
+        if cursor.at("PRIMARY", "KEY") and following is not None and following.is_symbol("("):
+            cursor.expect("PRIMARY", "KEY")
+            key = cursor.names("a column's name")
+            _constraint_words(cursor)
+        else:
+            column, is_key = _column(cursor)
+            columns.append(column)
+            key = (column.name,) if is_key else key
+        if not cursor.accept_symbol(","):
+            break
+    cursor.expect_symbol(")")
+    return replace(statement, columns=tuple(columns), primary_key=key)
+
+
+def _constraint_words(cursor: Cursor) -> None:
+    while cursor.accept("NOT", "ENFORCED") or cursor.accept("RELY") or cursor.accept("NORELY"):
+        pass
+
+
+def _column(cursor: Cursor) -> tuple[ast.ColumnDefinition, bool]:
+    start = cursor.index
+    name = cursor.part("a column's name")
+    column = ast.ColumnDefinition(name, cursor.text(_type(cursor)))
+    is_key = False
+    while not (cursor.done or cursor.at_symbol(",") or cursor.at_symbol(")")):
+        if cursor.accept("NOT", "NULL"):
+            column = replace(column, nullable=False)
+        elif cursor.accept("DEFAULT"):
+            value = cursor.until("a default value", _ends_default)
+            column = replace(column, default=cursor.text(value))
+        elif cursor.accept("COMMENT"):
+            cursor.string("a comment")
+        elif cursor.accept("PRIMARY", "KEY"):
+            is_key = True
+            _constraint_words(cursor)
+        elif not cursor.accept("NULL"):
+            token = cursor.peek()
+            cursor.fail(
+                f"{token.text if token else 'this'} is not known in a column's definition",
+                hint="NOT NULL, DEFAULT, COMMENT and PRIMARY KEY are",
+            )
+    span = Span(cursor.tokens[start].start, cursor.tokens[cursor.index - 1].end)
+    return replace(column, span=span), is_key
+
+
+def _type(cursor: Cursor) -> Span:
+    first = cursor.index
+
+    def ends(at: Cursor) -> bool:
+        # A comma or NOT NULL inside map<a, b> or struct<…> belongs to the type.
+        inside = sum(
+            token.is_symbol("<") - token.is_symbol(">") for token in at.tokens[first : at.index]
+        )
+        words = any(at.at(word) for word in _AFTER_TYPE)
+        return inside <= 0 and (words or at.at_symbol(",") or at.at_symbol(")"))
+
+    return cursor.until("a type", ends)
+
+
+def _ends_default(cursor: Cursor) -> bool:
+    return (
+        any(cursor.at(word) for word in _AFTER_DEFAULT)
+        or cursor.at("NOT", "NULL")
+        or cursor.at_symbol(",")
+        or cursor.at_symbol(")")
+    )
+
+
+def _table_clauses(cursor: Cursor, statement: ast.CreateTable) -> ast.CreateTable:
+    while not cursor.done:
+        if cursor.accept("CLUSTER", "BY"):
+            statement = replace(statement, cluster_by=cursor.names("a column's name"))
+        elif cursor.accept("PRIMARY", "KEY"):
+            statement = replace(statement, primary_key=cursor.names("a column's name"))
+        elif cursor.accept("COMMENT"):
+            cursor.string("a comment")
+        elif cursor.accept("AS") or cursor.at("SELECT") or cursor.at("WITH"):
+            return replace(statement, query=cursor.rest("a query"))
+        else:
+            token = cursor.peek()
+            cursor.fail(
+                f"{token.text if token else 'this'} is not known in CREATE TABLE",
+                hint="PRIMARY KEY (…), CLUSTER BY (…), COMMENT and AS SELECT are",
+            )
+    if not statement.columns:
+        cursor.fail("columns or AS SELECT is expected here")
+    return statement
+
+
+def _drop(cursor: Cursor) -> ast.Statement:
+    if _schema_word(cursor):
+        if_exists = cursor.accept("IF", "EXISTS")
+        name = cursor.part("a schema's name")
+        cascade = cursor.accept("CASCADE")
+        if not cascade:
+            cursor.accept("RESTRICT")
+        return ast.DropSchema(name, if_exists, cascade)
+    if not cursor.accept("TABLE"):
+        cursor.fail("TABLE or SCHEMA is expected here")
+    if_exists = cursor.accept("IF", "EXISTS")
+    statement = ast.DropTable(cursor.name(), if_exists)
+    cursor.accept("PURGE")
+    return statement
+
+
+def _alter(cursor: Cursor) -> ast.Statement:
+    name = cursor.name()
+    if cursor.accept("RENAME", "COLUMN"):
+        column = cursor.part("a column's name")
+        cursor.expect("TO")
+        return ast.RenameColumn(name, column, cursor.part("the new name"))
+    if cursor.accept("RENAME", "TO"):
+        return ast.RenameTable(name, cursor.name("the new name"))
+    if cursor.accept("ADD"):
+        return ast.AddColumns(name, _added(cursor))
+    if cursor.accept("DROP"):
+        return _dropped(cursor, name)
+    return cursor.fail("ADD, DROP, RENAME COLUMN or RENAME TO is expected here")
+
+
+def _dropped(cursor: Cursor, name: Name) -> ast.DropColumns:
+    if not cursor.accept("COLUMNS"):
+        cursor.expect("COLUMN")
+    if_exists = cursor.accept("IF", "EXISTS")
+    if cursor.at_symbol("("):
+        return ast.DropColumns(name, cursor.names("a column's name"), if_exists)
+    columns = [cursor.part("a column's name")]
+    while cursor.accept_symbol(","):
+        columns.append(cursor.part("a column's name"))
+    return ast.DropColumns(name, tuple(columns), if_exists)
+
+
+def _added(cursor: Cursor) -> tuple[ast.ColumnDefinition, ...]:
+    if not cursor.accept("COLUMNS"):
+        cursor.accept("COLUMN")
+    bracketed = cursor.accept_symbol("(")
+    columns = [_column(cursor)[0]]
+    while cursor.accept_symbol(","):
+        columns.append(_column(cursor)[0])
+    if bracketed:
+        cursor.expect_symbol(")")
+    return tuple(columns)

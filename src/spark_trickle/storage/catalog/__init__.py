@@ -1,0 +1,3 @@
+"""The catalog database: what tables there are, and how their structure changes."""
+
+from __future__ import annotations

@@ -1,0 +1,172 @@
+"""Changes of structure as pure functions: a structure or table in, the changed one out."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from spark_trickle.errors import AlreadyExistsError, BindError, NotFoundError
+from spark_trickle.storage.catalog.structure import Schema, Structure
+from spark_trickle.storage.files import disk
+from spark_trickle.storage.files.types import make_column, parse_spark, walk
+from spark_trickle.storage.records import (
+    DEFAULT_SCHEMA,
+    FILE_ROW_ID,
+    FILE_VERSION,
+    ROW_ID,
+    WEIGHT,
+    Column,
+    NewColumn,
+    Table,
+    TableName,
+)
+from spark_trickle.storage.versions.planning import conform
+
+_RESERVED = frozenset({ROW_ID, WEIGHT, FILE_ROW_ID, FILE_VERSION})
+
+
+def folder_name(name: str) -> str:
+    """A folder for a name: the name itself where that is safe, else something unique."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name) else str(uuid.uuid4())
+
+
+def create_schema(structure: Structure, name: str, number: int, if_not_exists: bool) -> Structure:
+    if name.lower() in structure.schemas:
+        if if_not_exists:
+            return structure
+        raise AlreadyExistsError(f"schema {name} already exists")
+    root = structure.schema(DEFAULT_SCHEMA).location.rstrip("/").rsplit("/", 1)[0]
+    made = Schema(number, name, disk.as_folder(f"{root}/{folder_name(name)}"))
+    return replace(structure, schemas={**structure.schemas, name.lower(): made})
+
+
+def drop_schema(structure: Structure, name: str, if_exists: bool, cascade: bool) -> Structure:
+    if if_exists and name.lower() not in structure.schemas:
+        return structure
+    schema = structure.schema(name)
+    if name.lower() == DEFAULT_SCHEMA:
+        raise BindError(f"schema {DEFAULT_SCHEMA} cannot be dropped")
+    inside = [t for t in structure.tables.values() if t.schema == schema.name]
+    if inside and not cascade:
+        raise BindError(
+            f"schema {name} is not empty: it has table {inside[0].name}",
+            hint="drop its tables first, or use CASCADE",
+        )
+    return Structure(
+        {k: s for k, s in structure.schemas.items() if k != name.lower()},
+        {k: t for k, t in structure.tables.items() if t.schema != schema.name},
+    )
+
+
+def new_table(
+    structure: Structure,
+    name: TableName,
+    columns: Sequence[NewColumn],
+    keys: tuple[Sequence[str], Sequence[str]],
+    number: int,
+) -> Table:
+    schema = structure.schema(name.schema)
+    if name.key in structure.tables:
+        raise AlreadyExistsError(f"table {name} already exists")
+    if not columns:
+        raise BindError(f"table {name} has no columns")
+    ids = itertools.count(1)
+    made: list[Column] = []
+    for column in columns:
+        _check_new_name(name, made, column.name)
+        made.append(_made(column, ids))
+    table = Table(
+        number,
+        schema.name,
+        name.name,
+        tuple(made),
+        uuid=str(uuid.uuid4()),
+        location=disk.as_folder(schema.location + folder_name(name.name)),
+    )
+    primary, cluster = (tuple(_named(table, n).name for n in names) for names in keys)
+    return replace(table, primary_key=primary, cluster_by=cluster)
+
+
+def _made(column: NewColumn, ids: Iterator[int]) -> Column:
+    return make_column(
+        column.name,
+        parse_spark(column.type),
+        ids,
+        nullable=column.nullable,
+        default=column.default,
+        initial_default=column.initial,
+    )
+
+
+def _check_new_name(table: object, columns: Sequence[Column], name: str) -> None:
+    if not name:
+        raise BindError(f"table {table} has a column without a name")
+    if any(c.name.lower() == name.lower() for c in columns):
+        raise AlreadyExistsError(f"table {table} has two columns named {name}")
+    if name.lower() in _RESERVED:
+        raise BindError(f"the column name {name} is reserved", hint="choose another name")
+
+
+def _named(table: Table, name: str) -> Column:
+    column = table.column(name)
+    if column is None:
+        names = ", ".join(c.name for c in table.columns)
+        raise NotFoundError(f"table {table} has no column {name}", hint=f"columns: {names}")
+    return column
+
+
+def renamed_table(structure: Structure, table: Table, to: TableName) -> Table:
+    if to.schema.lower() != table.schema.lower():
+        raise BindError(f"table {table} cannot be renamed into another schema ({to})")
+    other = structure.tables.get(to.key)
+    if other is not None and other.id != table.id:
+        raise AlreadyExistsError(f"table {to} already exists")
+    return replace(table, name=to.name)
+
+
+def with_column(table: Table, column: NewColumn, first: int) -> Table:
+    _check_new_name(table, table.columns, column.name)
+    if not column.nullable and column.initial is None:
+        raise BindError(
+            f"column {column.name} cannot be added as NOT NULL without a default",
+            hint="give it a DEFAULT",
+        )
+    return replace(table, columns=(*table.columns, _made(column, itertools.count(first))))
+
+
+def without_column(table: Table, name: str) -> Table:
+    column = _named(table, name)
+    if column.name in (*table.primary_key, *table.cluster_by):
+        raise BindError(f"column {column.name} is part of a key of table {table}")
+    if len(table.columns) == 1:
+        raise BindError(f"column {column.name} is the only one of table {table}")
+    return replace(table, columns=tuple(c for c in table.columns if c.id != column.id))
+
+
+def with_renamed_column(table: Table, name: str, to: str) -> Table:
+    column = _named(table, name)
+    _check_new_name(table, [c for c in table.columns if c.id != column.id], to)
+    return replace(
+        table,
+        columns=tuple(replace(c, name=to) if c.id == column.id else c for c in table.columns),
+        primary_key=tuple(to if n == column.name else n for n in table.primary_key),
+        cluster_by=tuple(to if n == column.name else n for n in table.cluster_by),
+    )
+
+
+def column_ids(table: Table) -> list[int]:
+    return [item.id for column in table.columns for item in walk(column)]
+
+
+def concat(parts: Sequence[pa.Table], table: Table) -> pa.Table:
+    """Staged rows as one table of the table's columns, named by column id, and ``ROW_ID``."""
+    rows = []
+    for part in parts:
+        plain = conform(part, table.columns).rename_columns([str(c.id) for c in table.columns])
+        rows.append(plain.append_column(ROW_ID, part.column(ROW_ID)))
+    return pa.concat_tables(rows)

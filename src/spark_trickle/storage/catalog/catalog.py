@@ -1,0 +1,279 @@
+"""The catalog of a lake: opens it, reads tables and plans, begins transactions."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from spark_trickle.errors import CatalogError, NotFoundError, SourceChangedError
+from spark_trickle.settings import Settings
+from spark_trickle.storage.catalog import bootstrap, structure
+from spark_trickle.storage.catalog.database import Connection, Database, SqliteDatabase
+from spark_trickle.storage.catalog.postgres import PostgresDatabase
+from spark_trickle.storage.catalog.structure import Structure
+from spark_trickle.storage.files import disk
+from spark_trickle.storage.read.column_cache import COLUMNS
+from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName
+from spark_trickle.storage.versions import conflicts, feed, preimages
+from spark_trickle.storage.versions.commit import Committer
+from spark_trickle.storage.versions.planning import Planner
+from spark_trickle.storage.versions.transaction import Transaction
+
+TableLike = str | TableName | Table
+_PLANS = 256
+
+
+class Catalog:
+    """One open lake. Safe for use from several threads; each read is one database transaction."""
+
+    data_path: str
+    """Folder or URI of the data files, ending in ``/``."""
+    settings: Settings
+
+    def __init__(self, database: Database, data_path: str, settings: Settings) -> None:
+        self.settings = settings
+        self.data_path = data_path
+        self.database = database
+        self.planner = Planner()
+        self._structures: dict[int, Structure] = {}
+        self._plans: OrderedDict[tuple[Any, ...], ScanPlan | ChangePlan] = OrderedDict()
+        self._lock = threading.Lock()
+        self._seen = -1
+
+    @classmethod
+    def open(
+        cls, location: str, data_path: str | None = None, settings: Settings | None = None
+    ) -> Catalog:
+        """A folder (made on first use) or a ``postgresql://`` URL together with ``data_path``."""
+        own = settings or Settings()
+        COLUMNS.resize(own.cache_bytes)
+        database: Database
+        if location.startswith(("postgresql://", "postgres://")):
+            database = PostgresDatabase(location, own.busy_timeout_seconds)
+        else:
+            folder = Path(location).absolute()
+            disk.make_folder(str(folder))
+            data_path = data_path or str(folder / "data")
+            database = SqliteDatabase(folder / "catalog.sqlite", own.busy_timeout_seconds)
+        try:
+            return cls(database, _prepared(database, data_path), own)
+        except BaseException:
+            database.close()
+            raise
+
+    def close(self) -> None:
+        self.database.close()
+
+    def __enter__(self) -> Catalog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Reading
+
+    def version(self) -> int:
+        """The newest version."""
+        with self.reading() as connection:
+            return self._bounds(connection)[1]
+
+    def oldest_version(self) -> int:
+        """The oldest version that can still be read."""
+        with self.reading() as connection:
+            return self._bounds(connection)[0]
+
+    def table(self, name: TableLike, version: int | None = None) -> Table:
+        """NotFoundError if there is no such table at that version."""
+        with self.reading() as connection:
+            return self.structure_in(connection, self._checked(connection, version)).table(name)
+
+    def tables(self, version: int | None = None) -> list[Table]:
+        with self.reading() as connection:
+            found = self.structure_in(connection, self._checked(connection, version))
+        return sorted(found.tables.values(), key=lambda t: t.full_name.key)
+
+    def schemas(self, version: int | None = None) -> list[str]:
+        with self.reading() as connection:
+            found = self.structure_in(connection, self._checked(connection, version))
+        return sorted(s.name for s in found.schemas.values())
+
+    def scan(self, table: TableLike, version: int | None = None) -> ScanPlan:
+        """What to read for the table at the version (default: newest)."""
+        with self.reading() as connection:
+            at = self._checked(connection, version)
+            own = self.structure_in(connection, at).table(table)
+            key = ("scan", own.id, at)
+            plan = self._cached(key)
+            if not isinstance(plan, ScanPlan):
+                plan = self.planner.scan(connection, own, at)
+                self._keep(key, plan)
+        return plan
+
+    def changes(self, table: TableLike, before: int, after: int | None = None) -> ChangePlan:
+        """The net change of the table in the window (before, after].
+
+        A table that is younger than ``before`` was empty then. SourceChangedError if ``before``
+        has expired or names another table of the same name.
+        """
+        with self.reading() as connection:
+            oldest, newest = self._bounds(connection)
+            at = newest if after is None else self._checked(connection, after)
+            own = self.structure_in(connection, at).table(table)
+            self._check_window(connection, own, before, at, oldest)
+            key = ("changes", own.id, before, at)
+            plan = self._cached(key)
+            if not isinstance(plan, ChangePlan):
+                plan = feed.changes(self.planner, connection, own, before, at)
+                plan = preimages.resolve(connection, plan)
+                self._keep(key, plan)
+        return plan
+
+    def _check_window(
+        self, connection: Connection, table: Table, before: int, after: int, oldest: int
+    ) -> None:
+        if before < oldest:
+            raise SourceChangedError(
+                f"version {before} of table {table} has expired; the oldest kept is {oldest}",
+                hint="reinitialise what was built on that version",
+            )
+        if before > after:
+            raise NotFoundError(f"the window from version {before} to {after} runs backwards")
+        old = self.structure_in(connection, before).tables.get(table.full_name.key)
+        if old is not None and old.id != table.id:
+            raise SourceChangedError(
+                f"table {table} was dropped and made anew after version {before}",
+                hint="reinitialise what was built on the earlier table",
+            )
+
+    def structure(self, version: int) -> Structure:
+        with self.reading() as connection:
+            return self.structure_in(connection, version)
+
+    def next_column(self, table_id: int) -> int:
+        """The first column id that the table has never used."""
+        with self.reading() as connection:
+            rows = connection.execute(
+                "SELECT max(column_id) FROM ducklake_column WHERE table_id = ?", (table_id,)
+            )
+        return int(rows[0][0] or 0) + 1
+
+    # Writing
+
+    def begin(self) -> Transaction:
+        return Transaction(self, self.version())
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """One consistent read transaction, for the caller's own ``trickle_*`` tables."""
+        context: AbstractContextManager[Connection] = self.database.reading()
+        return context
+
+    def writing(self) -> AbstractContextManager[Connection]:
+        """One write transaction on the caller's own tables that makes no new version."""
+        context: AbstractContextManager[Connection] = self.database.writing()
+        return context
+
+    def committer(self) -> Committer:
+        return Committer(self.planner, self.settings, self.structure_in)
+
+    # Inside
+
+    def _bounds(self, connection: Connection) -> tuple[int, int]:
+        row = connection.execute(
+            "SELECT min(snapshot_id), max(snapshot_id) FROM ducklake_snapshot"
+        )[0]
+        oldest, newest = int(row[0]), int(row[1])
+        if newest != self._seen:
+            self._forget_rewritten(connection, newest)
+        return oldest, newest
+
+    def _forget_rewritten(self, connection: Connection, newest: int) -> None:
+        """Plans stay right for ever, except that compaction takes their files away."""
+        if self._seen >= 0 and self._plans:
+            others = conflicts.since(connection, self._seen)
+            rewritten = {
+                t
+                for t, kinds in others.by_table.items()
+                if any(k in kinds for k in conflicts.COMPACTED)
+            }
+            with self._lock:
+                for key in [k for k in self._plans if k[1] in rewritten]:
+                    del self._plans[key]
+        self._seen = newest
+
+    def _checked(self, connection: Connection, version: int | None) -> int:
+        oldest, newest = self._bounds(connection)
+        if version is None:
+            return newest
+        if version < oldest:
+            raise NotFoundError(f"version {version} has expired; the oldest kept is {oldest}")
+        if version > newest:
+            raise NotFoundError(f"version {version} does not exist; the newest is {newest}")
+        return version
+
+    def structure_in(self, connection: Connection, version: int) -> Structure:
+        rows = connection.execute(
+            "SELECT schema_version FROM ducklake_snapshot WHERE snapshot_id = ?", (version,)
+        )
+        if not rows:
+            raise NotFoundError(f"version {version} does not exist")
+        key = rows[0][0]
+        if key not in self._structures:
+            self._structures[key] = structure.load(connection, version, self.data_path)
+        return self._structures[key]
+
+    def _cached(self, key: tuple[Any, ...]) -> ScanPlan | ChangePlan | None:
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is not None:
+                self._plans.move_to_end(key)
+            return plan
+
+    def _keep(self, key: tuple[Any, ...], plan: ScanPlan | ChangePlan) -> None:
+        with self._lock:
+            self._plans[key] = plan
+            while len(self._plans) > _PLANS:
+                self._plans.popitem(last=False)
+
+
+def _prepared(database: Database, data_path: str | None) -> str:
+    """Make the catalog if there is none; the folder of its data files."""
+    with database.reading() as connection:
+        fresh = not connection.has_table("ducklake_metadata")
+    if fresh:
+        with database.writing() as connection:
+            if not connection.has_table("ducklake_metadata"):
+                _refuse_foreign(connection, database.name)
+                bootstrap.create(connection, _needed(database, data_path))
+                bootstrap.add_indexes(connection)
+    with database.reading() as connection:
+        stored = bootstrap.check(connection, database.name)
+    return disk.as_folder(_moved(stored, data_path))
+
+
+def _needed(database: Database, data_path: str | None) -> str:
+    if data_path is None:
+        raise CatalogError(
+            f"a new lake in {database.name} needs a data_path", hint="give data_path=…"
+        )
+    folder = disk.as_folder(data_path)
+    disk.make_folder(folder)
+    return folder
+
+
+def _refuse_foreign(connection: Connection, name: str) -> None:
+    if connection.kind == "sqlite" and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1"):
+        raise CatalogError(
+            f"{name} is an SQLite database of something else, not a DuckLake catalog",
+            hint="give an empty folder to make a new lake",
+        )
+
+
+def _moved(stored: str, given: str | None) -> str:
+    """The stored data path; of a folder that was moved as a whole, the one given."""
+    if given is not None and not disk.is_uri(stored) and not os.path.isdir(stored):
+        return given
+    return stored

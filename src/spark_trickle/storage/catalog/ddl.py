@@ -1,0 +1,306 @@
+"""Writes the difference of two structures of a lake into the catalog."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from spark_trickle.errors import CommitConflictError
+from spark_trickle.storage.catalog.database import Connection, quoted
+from spark_trickle.storage.catalog.structure import (
+    CLUSTER_BY,
+    DEFAULT,
+    PRIMARY_KEY,
+    Schema,
+    Structure,
+)
+from spark_trickle.storage.files.types import walk
+from spark_trickle.storage.files.values import can_inline, sql_type, to_text
+from spark_trickle.storage.records import Column, Table
+
+_VERSIONED = (
+    "table",
+    "column",
+    "column_tag",
+    "data_file",
+    "delete_file",
+    "sort_info",
+    "partition_info",
+)
+
+
+@dataclass
+class Ids:
+    """The next free ids, given out under the write lock."""
+
+    version: int
+    schema_version: int
+    catalog: int
+    file: int
+
+    def next_catalog(self) -> int:
+        self.catalog += 1
+        return self.catalog - 1
+
+    def next_file(self) -> int:
+        self.file += 1
+        return self.file - 1
+
+
+@dataclass
+class Applied:
+    """What was written: the ids that new tables got, and the entries for the list of changes."""
+
+    tables: dict[int, Table] = field(default_factory=dict)
+    """By id in the transaction: the table with its real id."""
+    changes: list[str] = field(default_factory=list)
+
+
+def apply(
+    connection: Connection, before: Structure, after: Structure, latest: Structure, ids: Ids
+) -> Applied:
+    """Write all differences; ``latest`` is the structure that is there now."""
+    applied = Applied()
+    old = {t.id: t for t in before.tables.values()}
+    new = {t.id: t for t in after.tables.values()}
+    old_schemas = {s.id: s for s in before.schemas.values()}
+    new_schemas = {s.id: s for s in after.schemas.values()}
+    if old == new and old_schemas == new_schemas:
+        applied.tables = dict(new)
+        return applied
+    ids.schema_version += 1
+    for table in (old[i] for i in old if i not in new):
+        _drop_table(connection, table, ids.version)
+        applied.changes.append(f"dropped_table:{table.id}")
+    for schema in (old_schemas[i] for i in old_schemas if i not in new_schemas):
+        _drop_schema(connection, schema, latest, ids.version, old)
+        applied.changes.append(f"dropped_schema:{schema.id}")
+    latest = _without_given_up(latest, old, new)
+    schema_ids = {}
+    for key, schema in after.schemas.items():
+        schema_ids[key] = schema.id
+        if schema.id < 0:
+            schema_ids[key] = _create_schema(connection, schema, latest, ids)
+            applied.changes.append(f"created_schema:{quoted(schema.name)}")
+    for table in new.values():
+        applied.tables[table.id] = table
+        if table.id < 0:
+            made = _create_table(connection, table, (schema_ids, after.schemas), latest, ids)
+            applied.tables[table.id] = made
+            applied.changes.append(f"created_table:{quoted(table.schema)}.{quoted(table.name)}")
+        elif table != old[table.id]:
+            applied.tables[table.id] = _alter_table(connection, old[table.id], table, latest, ids)
+            applied.changes.append(f"altered_table:{table.id}")
+    return applied
+
+
+def _without_given_up(
+    latest: Structure, old: Mapping[int, Table], new: Mapping[int, Table]
+) -> Structure:
+    """The structure without names that this very commit drops or renames: they are free."""
+    kept = {
+        key: table
+        for key, table in latest.tables.items()
+        if table.id not in old or (table.id in new and new[table.id].full_name.key == key)
+    }
+    return replace(latest, tables=kept)
+
+
+def _create_schema(connection: Connection, schema: Schema, latest: Structure, ids: Ids) -> int:
+    if schema.name.lower() in latest.schemas:
+        raise CommitConflictError(f"schema {schema.name} was created by another transaction")
+    number = ids.next_catalog()
+    folder = schema.location.rstrip("/").rsplit("/", 1)[-1] + "/"
+    connection.execute(
+        "INSERT INTO ducklake_schema VALUES (?, ?, ?, NULL, ?, ?, ?)",
+        (number, str(uuid.uuid4()), ids.version, schema.name, folder, True),
+    )
+    return number
+
+
+def _drop_schema(
+    connection: Connection,
+    schema: Schema,
+    latest: Structure,
+    version: int,
+    mine: Mapping[int, Table],
+) -> None:
+    for table in latest.tables.values():
+        if table.schema == schema.name and table.id not in mine:
+            raise CommitConflictError(
+                f"another transaction created table {table} in schema {schema.name}"
+            )
+    connection.execute(
+        "UPDATE ducklake_schema SET end_snapshot = ? WHERE schema_id = ? AND end_snapshot IS NULL",
+        (version, schema.id),
+    )
+
+
+def _create_table(
+    connection: Connection,
+    table: Table,
+    schemas: tuple[Mapping[str, int], Mapping[str, Schema]],
+    latest: Structure,
+    ids: Ids,
+) -> Table:
+    numbers, records = schemas
+    key = table.schema.lower()
+    if table.full_name.key in latest.tables:
+        raise CommitConflictError(f"table {table} was created by another transaction")
+    if numbers[key] >= 0 and records[key].id >= 0 and key not in latest.schemas:
+        raise CommitConflictError(f"schema {table.schema} was dropped by another transaction")
+    made = replace(table, id=ids.next_catalog(), schema_version=ids.schema_version)
+    folder = table.location.removeprefix(records[key].location)
+    connection.execute(
+        "INSERT INTO ducklake_table VALUES (?, ?, ?, NULL, ?, ?, ?, ?)",
+        (made.id, table.uuid, ids.version, numbers[key], table.name, folder, True),
+    )
+    for column in table.columns:
+        _insert_column(connection, made.id, column, ids.version)
+    positions = {c.name: c.id for c in table.columns}
+    for tag, names in ((PRIMARY_KEY, table.primary_key), (CLUSTER_BY, table.cluster_by)):
+        if names:
+            value = json.dumps([positions[n] for n in names])
+            connection.execute(
+                "INSERT INTO ducklake_tag VALUES (?, ?, NULL, ?, ?)",
+                (made.id, ids.version, tag, value),
+            )
+    connection.execute("INSERT INTO ducklake_table_stats VALUES (?, 0, 0, 0)", (made.id,))
+    _new_structure(connection, made, ids)
+    return made
+
+
+def _new_structure(connection: Connection, table: Table, ids: Ids) -> None:
+    """Every structure of a table has a version, and a table of inlined rows if it can."""
+    connection.execute(
+        "INSERT INTO ducklake_schema_versions VALUES (?, ?, ?)",
+        (ids.version, ids.schema_version, table.id),
+    )
+    if can_inline(table.columns):
+        create_inlined(connection, replace(table, schema_version=ids.schema_version))
+
+
+def create_inlined(connection: Connection, table: Table) -> str:
+    """Make and register the table of inlined rows for the table's structure; its name."""
+    name = f"ducklake_inlined_data_{table.id}_{table.schema_version}"
+    body = ", ".join(f"{quoted(c.name)} {sql_type(c, connection.kind)}" for c in table.columns)
+    connection.execute(
+        f"CREATE TABLE {name} (row_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT, {body})"
+    )
+    connection.execute(
+        "INSERT INTO ducklake_inlined_data_tables VALUES (?, ?, ?)",
+        (table.id, name, table.schema_version),
+    )
+    return name
+
+
+def _insert_column(connection: Connection, table: int, column: Column, version: int) -> None:
+    stack: list[tuple[Column, int | None]] = [(column, None)]
+    while stack:
+        item, parent = stack.pop(0)
+        connection.execute(
+            "INSERT INTO ducklake_column VALUES (?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, 'literal', 'duckdb')",
+            (
+                item.id,
+                version,
+                table,
+                item.id,
+                item.name,
+                item.storage_type,
+                to_text(item.initial_default),
+                _literal(item),
+                item.nullable,
+                parent,
+            ),
+        )
+        stack += [(child, item.id) for child in item.children]
+    if column.default is not None:
+        connection.execute(
+            "INSERT INTO ducklake_tag VALUES (?, ?, NULL, ?, ?)",
+            (table, version, f"{DEFAULT}{column.id}", column.default),
+        )
+
+
+def _literal(column: Column) -> str:
+    """The default as DuckDB keeps literals; a default that is no plain literal it shall not see."""
+    text = (column.default or "").strip()
+    numeric = column.type.startswith("decimal") or column.type in (
+        "tinyint", "smallint", "int", "bigint", "float", "double",
+    )  # fmt: skip
+    if numeric and re.fullmatch(r"-?\d+(\.\d+)?", text):
+        return text
+    if column.type == "string" and re.fullmatch(r"'[^'\\]*'", text):
+        return text[1:-1]
+    return "NULL"
+
+
+def _alter_table(
+    connection: Connection, old: Table, new: Table, latest: Structure, ids: Ids
+) -> Table:
+    at = ids.version
+    if new.full_name.key != old.full_name.key and new.full_name.key in latest.tables:
+        raise CommitConflictError(f"table {new} was created by another transaction")
+    if new.full_name != old.full_name:
+        connection.execute(
+            "INSERT INTO ducklake_table SELECT table_id, table_uuid, CAST(? AS BIGINT), NULL, schema_id, "
+            "CAST(? AS VARCHAR), path, path_is_relative FROM ducklake_table "
+            "WHERE table_id = ? AND end_snapshot IS NULL",
+            (at, new.name, old.id),
+        )
+        _end(connection, "table", "table_id = ? AND begin_snapshot < ?", (old.id, at), at)
+    olds, news = {c.id: c for c in old.columns}, {c.id: c for c in new.columns}
+    for column in old.columns:
+        if column.id not in news:
+            for item in walk(column):
+                _end_column(connection, old.id, item.id, at)
+    for column in new.columns:
+        if column.id not in olds:
+            _insert_column(connection, old.id, column, at)
+        elif column.name != olds[column.id].name:
+            _rename_column(connection, old.id, column, at)
+    if old.columns == new.columns:
+        return new
+    made = replace(new, schema_version=ids.schema_version)
+    _new_structure(connection, made, ids)
+    return made
+
+
+def _rename_column(connection: Connection, table: int, column: Column, at: int) -> None:
+    connection.execute(
+        "INSERT INTO ducklake_column SELECT column_id, CAST(? AS BIGINT), NULL, table_id, column_order, "
+        "CAST(? AS VARCHAR), column_type, initial_default, default_value, nulls_allowed, parent_column, "
+        "default_value_type, default_value_dialect FROM ducklake_column "
+        "WHERE table_id = ? AND column_id = ? AND end_snapshot IS NULL",
+        (at, column.name, table, column.id),
+    )
+    _end(
+        connection,
+        "column",
+        "table_id = ? AND column_id = ? AND begin_snapshot < ?",
+        (table, column.id, at),
+        at,
+    )
+
+
+def _end_column(connection: Connection, table: int, column: int, at: int) -> None:
+    for kind in ("column", "column_tag"):
+        _end(connection, kind, "table_id = ? AND column_id = ?", (table, column), at)
+    _end(connection, "tag", "object_id = ? AND key = ?", (table, f"{DEFAULT}{column}"), at)
+
+
+def _end(
+    connection: Connection, kind: str, where: str, parameters: tuple[int | str, ...], at: int
+) -> None:
+    connection.execute(
+        f"UPDATE ducklake_{kind} SET end_snapshot = ? WHERE {where} AND end_snapshot IS NULL",
+        (at, *parameters),
+    )
+
+
+def _drop_table(connection: Connection, table: Table, at: int) -> None:
+    for kind in _VERSIONED:
+        _end(connection, kind, "table_id = ?", (table.id,), at)
+    _end(connection, "tag", "object_id = ?", (table.id,), at)

@@ -1,0 +1,3 @@
+"""Files and the values in them."""
+
+from __future__ import annotations

@@ -1,0 +1,285 @@
+"""Parquet files: written with field ids by pyarrow, their statistics read from footers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_trickle.errors import InvalidDataError
+from spark_trickle.storage.files import disk
+from spark_trickle.storage.files.types import arrow_field, arrow_schema, leaves
+from spark_trickle.storage.files.values import to_text
+from spark_trickle.storage.records import (
+    FILE_ROW_ID,
+    FILE_ROW_ID_FIELD,
+    FILE_VERSION,
+    FILE_VERSION_FIELD,
+    Column,
+    DataFile,
+    Table,
+)
+
+ROW_GROUP = 128 * 1024
+_LONGEST_TEXT = 256
+_FIELD = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True)
+class ColumnStats:
+    """Statistics of one flat column in one file, values in the catalog's text form."""
+
+    size: int
+    values: int | None
+    nulls: int | None
+    low: str | None = None
+    high: str | None = None
+    nan: bool | None = None
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What a footer tells about a file."""
+
+    path: str
+    rows: int
+    bytes: int
+    footer: int
+    stats: dict[int, ColumnStats] = field(default_factory=dict)
+    """By column id, one for every flat column the file has."""
+    has_row_ids: bool = False
+    has_versions: bool = False
+
+
+def file_schema(
+    columns: Sequence[Column], row_ids: bool = False, versions: bool = False
+) -> pa.Schema:
+    """The schema of a data file: the columns with field ids, then our hidden columns."""
+    schema = arrow_schema(columns, field_ids=True)
+    if row_ids:
+        schema = schema.append(_hidden(FILE_ROW_ID, FILE_ROW_ID_FIELD))
+    if versions:
+        schema = schema.append(_hidden(FILE_VERSION, FILE_VERSION_FIELD))
+    return schema
+
+
+def _hidden(name: str, number: int) -> pa.Field:
+    return pa.field(name, pa.int64(), False, {"PARQUET:field_id": str(number)})
+
+
+OPTIONS = {"compression": "zstd", "store_decimal_as_integer": True, "coerce_timestamps": "us"}
+
+
+def new_path(table: Table) -> str:
+    """A path for a new data file of the table."""
+    return f"{table.location}trickle-{uuid.uuid4()}.parquet"
+
+
+def write(path: str, rows: pa.Table) -> None:
+    """Write a file; the schema of ``rows`` carries the field ids."""
+    disk.make_folder(path.rsplit("/", 1)[0])
+    system, inner = disk.file_system(path)
+    with disk.writing(path):
+        pq.write_table(rows, inner, filesystem=system, row_group_size=ROW_GROUP, **OPTIONS)
+
+
+def facts(path: str, columns: Sequence[Column], table: object) -> FileFacts:
+    """Read a footer. InvalidDataError if the file does not fit the table."""
+    system, inner = disk.file_system(path)
+    with disk.reading(path, table):
+        size = disk.size(path)
+        metadata = pq.read_metadata(inner, filesystem=system)
+        schema = metadata.schema.to_arrow_schema()
+    by_id = {_field_id(f): f for f in schema}
+    known = {c.id: c for c in columns}
+    foreign = [f.name for n, f in by_id.items() if n is None]
+    if foreign:
+        raise InvalidDataError(f"the file {path} has a column without field id: {foreign[0]}")
+    indexes = leaf_indexes(schema)
+    stats = {}
+    for column in known.values():
+        if column.id not in by_id:
+            continue
+        first = indexes[schema.get_field_index(by_id[column.id].name)]
+        for offset, leaf in enumerate(leaves(column)):
+            chunks = [
+                metadata.row_group(g).column(first + offset) for g in range(metadata.num_row_groups)
+            ]
+            stats[leaf.id] = column_stats(chunks, leaf, leaf is column)
+    return FileFacts(
+        path,
+        metadata.num_rows,
+        size,
+        metadata.serialized_size,
+        stats,
+        FILE_ROW_ID_FIELD in by_id,
+        FILE_VERSION_FIELD in by_id,
+    )
+
+
+def names_by_id(schema: pa.Schema, file: DataFile, table: Table) -> dict[int, str]:
+    """The names that columns have in a file, by column id."""
+    if file.by_name:
+        lowered = {n.lower(): n for n in schema.names}
+        return {c.id: lowered[c.name.lower()] for c in table.columns if c.name.lower() in lowered}
+    result = {}
+    for item in schema:
+        number = (item.metadata or {}).get(_FIELD)
+        if number is not None:
+            result[int(number)] = item.name
+    return result
+
+
+def _field_id(item: pa.Field) -> int | None:
+    text = (item.metadata or {}).get(_FIELD)
+    return None if text is None else int(text)
+
+
+def leaf_indexes(schema: pa.Schema) -> list[int]:
+    """For each column the place of its first flat column among all flat columns of the file."""
+    result, at = [], 0
+    for item in schema:
+        result.append(at)
+        at += _count_leaves(item.type)
+    return result
+
+
+def column_bytes(footer: Any, groups: Iterable[int], names: Iterable[str]) -> int:
+    """What columns take in some row groups of a file."""
+    schema = footer.schema.to_arrow_schema()
+    ends = [*leaf_indexes(schema), footer.num_columns]
+    places = [schema.get_field_index(name) for name in names]
+    leaves = [leaf for place in places for leaf in range(ends[place], ends[place + 1])]
+    chosen = [footer.row_group(number) for number in groups]
+    return sum(g.column(leaf).total_compressed_size for g in chosen for leaf in leaves)
+
+
+def _count_leaves(kind: pa.DataType) -> int:
+    if pa.types.is_struct(kind):
+        return sum(_count_leaves(kind.field(i).type) for i in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        return _count_leaves(kind.key_type) + _count_leaves(kind.item_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _count_leaves(kind.value_type)
+    return 1
+
+
+def column_stats(groups: Sequence[Any], column: Column, flat: bool) -> ColumnStats:
+    """The statistics of a flat column from those of its chunks, one in each row group."""
+    size = sum(g.total_compressed_size for g in groups)
+    parts = [g.statistics for g in groups]
+    if any(p is None or not p.has_null_count for p in parts):
+        return ColumnStats(size, None, None)
+    nulls = sum(p.null_count for p in parts)
+    values = sum(g.num_values for g in groups) - nulls
+    nan = None if column.type in ("float", "double") and values else False
+    bounded = [p for p in parts if p.has_min_max]
+    with_values = [p for g, p in zip(groups, parts, strict=True) if g.num_values > p.null_count]
+    if not flat or not bounded or len(bounded) < len(with_values) or column.type == "binary":
+        return ColumnStats(size, values, nulls, nan=nan)
+    try:
+        low, high = min(p.min for p in bounded), max(p.max for p in bounded)
+    except (OverflowError, ValueError):
+        return ColumnStats(size, values, nulls, nan=nan)
+    return ColumnStats(size, values, nulls, *texts(column, low, high), nan)
+
+
+def texts(column: Column, low: Any, high: Any) -> tuple[str | None, str | None]:
+    """Min and max as text; None for both where the catalog could not hold or compare them."""
+    if column.type == "boolean":
+        return str(int(low)), str(int(high))
+    lower, upper = to_text(low), to_text(high)
+    for text in (lower, upper):
+        if text is None or len(text) > _LONGEST_TEXT or "\0" in text:
+            return None, None
+    return lower, upper
+
+
+def array_stats(array: pa.ChunkedArray, column: Column) -> ColumnStats:
+    """Statistics of an Arrow column, as for a file of just these values."""
+    nulls = array.null_count
+    values = len(array) - nulls
+    if column.children or column.type == "binary" or not values:
+        return ColumnStats(0, values, nulls, nan=False)
+    nan: bool | None = False
+    if column.type in ("float", "double"):
+        nan = bool(pc.any(pc.is_nan(array)).as_py())
+        array = array.filter(pc.invert(pc.is_nan(array)))
+    extremes = pc.min_max(array)
+    try:
+        low, high = extremes["min"].as_py(), extremes["max"].as_py()
+    except (OverflowError, ValueError):
+        return ColumnStats(0, values, nulls, nan=nan)
+    if low is None:
+        return ColumnStats(0, values, nulls, nan=nan)
+    return ColumnStats(0, values, nulls, *texts(column, low, high), nan)
+
+
+def with_nans(found: FileFacts, columns: Sequence[Column], rows: pa.Table) -> FileFacts:
+    """Facts of a file of these rows (columns named by id), with what footers do not tell: NaN."""
+    stats = dict(found.stats)
+    for column in columns:
+        if column.type in ("float", "double"):
+            has_nan = bool(pc.any(pc.is_nan(rows.column(str(column.id)))).as_py())
+            stats[column.id] = replace(stats[column.id], nan=has_nan)
+    return replace(found, stats=stats)
+
+
+def with_inner_ids(path: str, table: Table, target: str) -> str:
+    """The path of a file that has field ids inside nested columns too: this one or a copy of it.
+
+    Spark gives no ids to array elements and to keys and values of maps; DuckDB needs them.
+    """
+    if not any(c.children for c in table.columns):
+        return path
+    system, inner = disk.file_system(path)
+    with disk.reading(path, table), pq.ParquetFile(inner, filesystem=system) as source:
+        schema = source.schema_arrow
+        fields = {_field_id(f): f for f in schema}
+        nested = [c for c in table.columns if c.children and c.id in fields]
+        if all(_ids_complete(fields[c.id].type, c) for c in nested):
+            return path
+        wanted: dict[int | None, Column] = {c.id: c for c in table.columns}
+        made = [
+            arrow_field(wanted[n], True) if n in wanted else f
+            for f in schema
+            for n in (_field_id(f),)
+        ]
+        _copy(source, target, pa.schema(made))
+    return target
+
+
+def _ids_complete(kind: pa.DataType, column: Column) -> bool:
+    inner = (
+        [kind.key_field, kind.item_field]
+        if pa.types.is_map(kind)
+        else [kind.field(i) for i in range(kind.num_fields)]
+    )
+    return all(
+        _field_id(f) == c.id and (not c.children or _ids_complete(f.type, c))
+        for f, c in zip(inner, column.children, strict=True)
+    )
+
+
+def _copy(source: pq.ParquetFile, target: str, schema: pa.Schema) -> None:
+    system, inner = disk.file_system(target)
+    with disk.writing(target), pq.ParquetWriter(inner, schema, filesystem=system, **OPTIONS) as out:
+        for group in range(source.num_row_groups):
+            rows = source.read_row_group(group)
+            arrays = [c.cast(f.type) for c, f in zip(rows.columns, schema, strict=True)]
+            out.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=ROW_GROUP)
+
+
+def batches(
+    path: str, table: object, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, row group by row group; columns by their names in the file."""
+    system, inner = disk.file_system(path)
+    with disk.reading(path, table), pq.ParquetFile(inner, filesystem=system) as file:
+        for group in range(file.num_row_groups):
+            yield from file.read_row_group(group, columns).to_batches()

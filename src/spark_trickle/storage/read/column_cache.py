@@ -1,0 +1,132 @@
+"""Decoded columns of data files, kept in memory for whoever looks through them next.
+
+Law: a data file never changes once it is written, so what was decoded of it stays right.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_trickle.storage.files import parquet
+
+_Place = tuple[str, int, str]
+"""A file, the number of a row group and the name of a column."""
+
+
+@dataclass
+class Taken:
+    """What reading took: rows looked at, and bytes that came from files and not from memory."""
+
+    rows: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Columns that were decoded together; slices of them share their memory."""
+
+    places: tuple[_Place, ...]
+    bytes: int
+
+
+class ColumnCache:
+    """Columns by file and row group; the reads used longest ago go first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._chunks: dict[_Place, tuple[int, list[pa.Array]]] = {}
+        self._reads: OrderedDict[int, _Read] = OrderedDict()
+        self._number = 0
+        self._lock = Lock()
+        self.bytes = 0
+
+    def resize(self, limit: int) -> None:
+        """Hold no more than this many bytes from now on."""
+        with self._lock:
+            self._limit = limit
+            self._shrink()
+
+    def read(
+        self,
+        path: str,
+        source: pq.ParquetFile,
+        groups: Sequence[int],
+        names: Sequence[str],
+        taken: Taken | None = None,
+    ) -> pa.Table:
+        """The columns of these row groups, one after the other."""
+        if not names:
+            return source.read_row_groups(groups, [])
+        found = self._held(path, groups, names)
+        lacking = {place[1:] for place, chunks in found.items() if chunks is None}
+        if lacking:
+            wanted, fields = map(set, zip(*lacking, strict=True))
+            numbers = [group for group in groups if group in wanted]
+            columns = [name for name in names if name in fields]
+            found.update(self._decode(path, source, numbers, columns))
+            if taken is not None:
+                taken.bytes += parquet.column_bytes(source.metadata, numbers, columns)
+        schema = source.schema_arrow
+        arrays = [
+            pa.chunked_array(
+                [chunk for group in groups for chunk in found[path, group, name] or ()],
+                schema.field(name).type,
+            )
+            for name in names
+        ]
+        return pa.Table.from_arrays(arrays, names=list(names))
+
+    def _held(
+        self, path: str, groups: Iterable[int], names: Sequence[str]
+    ) -> dict[_Place, list[pa.Array] | None]:
+        found: dict[_Place, list[pa.Array] | None] = {}
+        with self._lock:
+            for place in ((path, group, name) for group in groups for name in names):
+                number, chunks = self._chunks.get(place, (None, None))
+                found[place] = chunks
+                if number is not None:
+                    self._reads.move_to_end(number)
+        return found
+
+    def _decode(
+        self, path: str, source: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]
+    ) -> dict[_Place, list[pa.Array]]:
+        rows = source.read_row_groups(groups, names)
+        found = {}
+        start = 0
+        for group in groups:
+            length = source.metadata.row_group(group).num_rows
+            for name in names:
+                found[path, group, name] = rows.column(name).slice(start, length).chunks
+            start += length
+        self._keep(found, rows.nbytes)
+        return found
+
+    def _keep(self, found: dict[_Place, list[pa.Array]], bytes: int) -> None:
+        with self._lock:
+            if bytes > self._limit:
+                return  # or all else would go for it, and it too
+            self._number += 1
+            for place, chunks in found.items():
+                self._chunks[place] = self._number, chunks
+            self._reads[self._number] = _Read(tuple(found), bytes)
+            self.bytes += bytes
+            self._shrink()
+
+    def _shrink(self) -> None:
+        while self.bytes > self._limit:
+            number, read = self._reads.popitem(last=False)
+            self.bytes -= read.bytes
+            for place in read.places:
+                if self._chunks.get(place, (None,))[0] == number:
+                    del self._chunks[place]
+
+
+COLUMNS = ColumnCache(1 << 30)
+"""One for the process: its lakes and their stream tables read the same files."""

@@ -1,0 +1,193 @@
+"""Rows looked for by their values in the files of a scan: of the files only what may hold one is read.
+
+Law: a row group is left out only if its statistics say that no wanted row is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_trickle.storage.files import disk, parquet
+from spark_trickle.storage.files.row_groups import RowGroup, possible
+from spark_trickle.storage.read.choices import Choice, meets
+from spark_trickle.storage.read.column_cache import COLUMNS, Taken
+from spark_trickle.storage.read.pruning import Wanted, by_column, keeps
+from spark_trickle.storage.read.reader import chosen_columns, living, select
+from spark_trickle.storage.records import (
+    FILE_VERSION_FIELD,
+    Column,
+    Condition,
+    DataFile,
+    ScanPlan,
+    Table,
+)
+from spark_trickle.storage.versions.planning import conform
+
+
+def search(
+    plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice], taken: Taken
+) -> pa.Table:
+    """The rows that meet one of the choices; where there is none, only the keys are read."""
+    chosen = chosen_columns(plan.table, columns)
+    tested = chosen_columns(plan.table, [*{name: None for choice in choices for name in choice}])
+    inlined = select(plan.inlined, plan.table, plan.table.columns)
+    parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
+    wanted = [by_column(plan.table, {n: v.to_pylist() for n, v in c.items()}) for c in choices]
+    for file in plan.files:
+        for batch in _worth_reading(plan.table, file, wanted).batches(taken):
+            places = batch.meeting(tested, choices)
+            taken.rows += batch.length
+            if len(places):
+                parts.append(batch.rows(chosen, places))
+    return pa.concat_tables(parts)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Live rows of one file."""
+
+    file: DataFile
+    rows: pa.Table
+    positions: pa.Array
+    """Where in the file each of them is."""
+    bytes: int
+    """What reading them took."""
+
+
+class Search:
+    """A scan looked through for rows that meet conditions; footers are read when first needed."""
+
+    def __init__(self, plan: ScanPlan, conditions: Mapping[str, Condition]) -> None:
+        self._wanted = by_column(plan.table, conditions)
+        kept = tuple(file for file in plan.files if keeps(file, self._wanted))
+        self.plan = replace(plan, files=kept)
+
+    @cached_property
+    def _files(self) -> tuple[_WorthReading, ...]:
+        return tuple(
+            _worth_reading(self.plan.table, file, [self._wanted]) for file in self.plan.files
+        )
+
+    def bytes(self, columns: Sequence[Column]) -> int:
+        """What reading these columns takes."""
+        return sum(found.bytes(columns) for found in self._files)
+
+    def read(self, columns: Sequence[Column]) -> Iterator[Piece]:
+        """The rows of the files that may be wanted; those in the catalog are not among them."""
+        for found in self._files:
+            taken = Taken()
+            for batch in found.batches(taken):
+                before = taken.bytes
+                places = batch.living()
+                rows = batch.rows(columns, places)
+                positions = pa.array(places + batch.start)
+                yield Piece(found.file, rows, positions, taken.bytes - before)
+
+
+@dataclass(frozen=True)
+class _WorthReading:
+    """A file and what of it may hold a wanted row; the footer is read once."""
+
+    table: Table
+    file: DataFile
+    footer: Any
+    names: dict[int, str]
+    groups: tuple[RowGroup, ...]
+
+    def bytes(self, columns: Sequence[Column]) -> int:
+        numbers = [group.number for group in self.groups]
+        names = [self.names[column.id] for column in columns if column.id in self.names]
+        return parquet.column_bytes(self.footer, numbers, names)
+
+    def batches(self, taken: Taken) -> Iterator[_Batch]:
+        """The row groups, some at a time."""
+        if not self.groups:
+            return
+        system, inner = disk.file_system(self.file.path)
+        with (
+            disk.reading(self.file.path, self.table),
+            pq.ParquetFile(inner, filesystem=system, metadata=self.footer) as source,
+        ):
+            for groups in _runs(self.groups):
+                yield _Batch(source, self.file, self.names, groups, taken)
+
+
+def _worth_reading(table: Table, file: DataFile, wanted: Sequence[Wanted]) -> _WorthReading:
+    system, inner = disk.file_system(file.path)
+    with disk.reading(file.path, table):
+        footer = pq.read_metadata(inner, filesystem=system)
+    names = parquet.names_by_id(footer.schema.to_arrow_schema(), file, table)
+    return _WorthReading(table, file, footer, names, possible(footer, table, file, wanted))
+
+
+_BATCH = 1_000_000
+"""About so many rows are tested at once: fewer calls for many small row groups."""
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Some row groups of an open file."""
+
+    source: pq.ParquetFile
+    file: DataFile
+    names: dict[int, str]
+    groups: list[RowGroup]
+    taken: Taken
+
+    @property
+    def start(self) -> int:
+        return self.groups[0].start
+
+    @property
+    def length(self) -> int:
+        return sum(group.rows for group in self.groups)
+
+    def living(self) -> np.ndarray:
+        """The places of live rows."""
+        alive = living(self.file, self._read(()), self.start, self.length)
+        return np.arange(self.length) if alive is None else np.flatnonzero(alive.to_numpy(False))
+
+    def meeting(self, tested: Sequence[Column], choices: Sequence[Choice]) -> np.ndarray:
+        """The places of live rows that meet one of the choices."""
+        plain = self._read(tested)
+        met = meets(conform(plain, tested, self.length), choices)
+        alive = living(self.file, plain, self.start, self.length)
+        return np.flatnonzero((met if alive is None else pc.and_(met, alive)).to_numpy(False))
+
+    def rows(self, chosen: Sequence[Column], places: np.ndarray) -> pa.Table:
+        """Of the rows at these places some columns."""
+        plain = self._read(chosen)
+        if len(places) < self.length:
+            plain = plain.take(pa.array(places))
+        return conform(plain, chosen, len(places))
+
+    def _read(self, columns: Sequence[Column]) -> pa.Table:
+        """These columns, named by their ids, and what tells whether a row is meant."""
+        wanted = [column.id for column in columns]
+        if self.file.filtered:
+            wanted.append(FILE_VERSION_FIELD)
+        ids = {self.names[i]: str(i) for i in wanted if i in self.names}
+        numbers = [group.number for group in self.groups]
+        rows = COLUMNS.read(self.file.path, self.source, numbers, list(ids), self.taken)
+        return rows.rename_columns([ids[name] for name in rows.column_names])
+
+
+def _runs(groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
+    """Neighbours together, up to a batch."""
+    run: list[RowGroup] = []
+    for group in groups:
+        follows = bool(run) and group.number == run[-1].number + 1
+        if run and (not follows or sum(g.rows for g in run) + group.rows > _BATCH):
+            yield run
+            run = []
+        run.append(group)
+    if run:
+        yield run

@@ -1,0 +1,228 @@
+"""Housekeeping: compaction, expiry, removal of files nobody needs. Each safe beside writers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from spark_trickle.errors import CatalogError
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.catalog.database import Connection, quoted
+from spark_trickle.storage.catalog.structure import resolve
+from spark_trickle.storage.faults import reach
+from spark_trickle.storage.files import disk
+from spark_trickle.storage.records import Table
+from spark_trickle.storage.upkeep.compaction import Compacted, compact
+from spark_trickle.storage.versions import deaths
+
+__all__ = ["Compacted", "compact", "expire", "remove_orphans"]
+
+_OF_TABLES = ("table", "column", "column_tag", "sort_info", "partition_info")
+_PER_TABLE = ("table_stats", "table_column_stats", "schema_versions", "inlined_data_tables")
+
+
+def expire(
+    catalog: Catalog, *, keep_from: int | None = None, older_than: float | None = None
+) -> int:
+    """Forget versions below ``keep_from`` that are older than the retention; the oldest one left.
+
+    ``older_than``: the retention in seconds, if not that of the settings. The newest version
+    stays in any case. Files that only forgotten versions need are scheduled for removal.
+    """
+    seconds = catalog.settings.retention_seconds if older_than is None else older_than
+    with catalog.writing() as connection:
+        cut = _cut(connection, keep_from, time.time() - seconds)
+        if cut is not None:
+            _forget_versions(connection, cut, catalog.data_path)
+            reach("expiry-before-commit")
+    reach("expiry-after-commit")
+    return catalog.oldest_version()
+
+
+def _cut(connection: Connection, keep_from: int | None, before: float) -> int | None:
+    """The oldest version to keep, or None if all are kept."""
+    rows = connection.execute(
+        "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id"
+    )
+    for number, when in rows:
+        if number == rows[-1][0] or (keep_from is not None and number >= keep_from):
+            break
+        if _seconds(when) >= before:
+            break
+    return None if number == rows[0][0] else int(number)
+
+
+def _seconds(when: str | datetime) -> float:
+    moment = datetime.fromisoformat(when) if isinstance(when, str) else when
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _forget_versions(connection: Connection, cut: int, data_path: str) -> None:
+    for kind in ("snapshot", "snapshot_changes"):
+        connection.execute(f"DELETE FROM ducklake_{kind} WHERE snapshot_id < ?", (cut,))
+    reach("expiry-marked")
+    places = _places(connection, data_path)
+    for number, table_id, path, relative in connection.execute(
+        "SELECT data_file_id, table_id, path, path_is_relative FROM ducklake_data_file "
+        "WHERE end_snapshot <= ?",
+        (cut,),
+    ):
+        table = places[table_id]
+        deaths.forget_file(connection, table, number, resolve(path, relative, table.location))
+    for number, table_id, path, relative in connection.execute(
+        "SELECT delete_file_id, table_id, path, path_is_relative FROM ducklake_delete_file "
+        "WHERE end_snapshot <= ?",
+        (cut,),
+    ):
+        place = resolve(path, relative, places[table_id].location)
+        deaths.schedule_removal(connection, number, place)
+        connection.execute("DELETE FROM ducklake_delete_file WHERE delete_file_id = ?", (number,))
+    for table_id in places:
+        _forget_inlined(connection, table_id, cut)
+    _forget_structure(connection, cut)
+
+
+def _places(connection: Connection, data_path: str) -> dict[int, Table]:
+    """Every table that was ever there, for the folder of its files."""
+    rows = connection.execute(
+        "SELECT t.table_id, t.path, t.path_is_relative, s.path, s.path_is_relative, t.table_name "
+        "FROM ducklake_table t JOIN ducklake_schema s ON s.schema_id = t.schema_id"
+    )
+    result = {}
+    for number, path, relative, schema_path, schema_relative, name in rows:
+        folder = resolve(
+            path, relative, disk.as_folder(resolve(schema_path, schema_relative, data_path))
+        )
+        result[number] = Table(number, "", name, (), location=disk.as_folder(folder))
+    return result
+
+
+def _forget_inlined(connection: Connection, table_id: int, cut: int) -> None:
+    """Rows nobody can see any more, and tables of rows that an older structure left empty."""
+    rows = connection.execute(
+        "SELECT table_name, schema_version FROM ducklake_inlined_data_tables WHERE table_id = ? "
+        "ORDER BY schema_version DESC",
+        (table_id,),
+    )
+    for i, (name, schema_version) in enumerate(rows):
+        connection.execute(f"DELETE FROM {quoted(name)} WHERE end_snapshot <= ?", (cut,))
+        if i and not connection.execute(f"SELECT 1 FROM {quoted(name)} LIMIT 1"):
+            connection.execute(f"DROP TABLE {quoted(name)}")
+            connection.execute(
+                "DELETE FROM ducklake_inlined_data_tables WHERE table_id = ? AND schema_version = ?",
+                (table_id, schema_version),
+            )
+
+
+def _forget_structure(connection: Connection, cut: int) -> None:
+    for table_id, alive in connection.execute(
+        "SELECT table_id, max(CASE WHEN end_snapshot IS NULL OR end_snapshot > ? THEN 1 ELSE 0 END) "
+        "FROM ducklake_table GROUP BY table_id",
+        (cut,),
+    ):
+        if alive:
+            _forget_old_columns(connection, table_id, cut)
+        else:
+            _forget_table(connection, table_id)
+    connection.execute("DELETE FROM ducklake_schema WHERE end_snapshot <= ?", (cut,))
+    connection.execute("DELETE FROM ducklake_view WHERE end_snapshot <= ?", (cut,))
+
+
+def _forget_old_columns(connection: Connection, table_id: int, cut: int) -> None:
+    """Columns stay as long as inlined rows of that structure do: they are read by it."""
+    needed = connection.execute(
+        "SELECT min(v.begin_snapshot) FROM ducklake_schema_versions v "
+        "JOIN ducklake_inlined_data_tables d "
+        "ON d.table_id = v.table_id AND d.schema_version = v.schema_version WHERE v.table_id = ?",
+        (table_id,),
+    )[0][0]
+    until = cut if needed is None else min(cut, needed)
+    for kind in _OF_TABLES:
+        connection.execute(
+            f"DELETE FROM ducklake_{kind} WHERE table_id = ? AND end_snapshot <= ?",
+            (table_id, until),
+        )
+    connection.execute(
+        "DELETE FROM ducklake_tag WHERE object_id = ? AND end_snapshot <= ?", (table_id, until)
+    )
+
+
+def _forget_table(connection: Connection, table_id: int) -> None:
+    for (name,) in connection.execute(
+        "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table_id,)
+    ):
+        connection.execute(f"DROP TABLE {quoted(name)}")
+    connection.execute(f"DROP TABLE IF EXISTS ducklake_inlined_delete_{table_id}")
+    for kind in (*_OF_TABLES, *_PER_TABLE):
+        connection.execute(f"DELETE FROM ducklake_{kind} WHERE table_id = ?", (table_id,))
+    connection.execute("DELETE FROM ducklake_tag WHERE object_id = ?", (table_id,))
+
+
+def remove_orphans(catalog: Catalog, *, grace_seconds: float = 24 * 3600.0) -> int:
+    """Remove files that no version needs and that are older than the grace period; how many.
+
+    The grace period is for readers that planned earlier and for writers that have not committed.
+    """
+    before = time.time() - grace_seconds
+    removed = _remove_scheduled(catalog, before)
+    found = [path for path, when in disk.list_files(catalog.data_path) if when < before]
+    with catalog.reading() as connection:  # after the listing: what was committed since is known
+        known = _known_paths(connection, catalog.data_path)
+    for path in found:
+        if path not in known and _ours(path):
+            removed += disk.remove(path)
+            reach("removal-half-done")
+    return removed
+
+
+def _ours(path: str) -> bool:
+    name = path.rsplit("/", 1)[-1]
+    return name.endswith((".parquet", ".crc")) or name == "_SUCCESS" or "/_temporary/" in path
+
+
+def _remove_scheduled(catalog: Catalog, before: float) -> int:
+    with catalog.reading() as connection:
+        rows = connection.execute(
+            "SELECT path, path_is_relative, schedule_start FROM ducklake_files_scheduled_for_deletion"
+        )
+        known = live_paths(connection, catalog.data_path)
+    due: Sequence[tuple[str, str]] = [
+        (path, resolve(path, relative, catalog.data_path))
+        for path, relative, when in rows
+        if _seconds(when) < before
+    ]
+    removed = 0
+    for _, place in due:
+        if place in known:
+            raise CatalogError(f"the file {place} is scheduled for removal, but a version needs it")
+        removed += disk.remove(place)
+        reach("removal-half-done")
+    if due:
+        with catalog.writing() as connection:
+            connection.execute_many(
+                "DELETE FROM ducklake_files_scheduled_for_deletion WHERE path = ?",
+                [(path,) for path, _ in due],
+            )
+    return removed
+
+
+def live_paths(connection: Connection, data_path: str) -> set[str]:
+    """The files that some version needs."""
+    places = _places(connection, data_path)
+    result = set()
+    for kind in ("data_file", "delete_file"):
+        for table_id, path, relative in connection.execute(
+            f"SELECT table_id, path, path_is_relative FROM ducklake_{kind}"
+        ):
+            result.add(resolve(path, relative, places[table_id].location))
+    return result
+
+
+def _known_paths(connection: Connection, data_path: str) -> set[str]:
+    scheduled = connection.execute(
+        "SELECT path, path_is_relative FROM ducklake_files_scheduled_for_deletion"
+    )
+    return live_paths(connection, data_path) | {
+        resolve(path, relative, data_path) for path, relative in scheduled
+    }

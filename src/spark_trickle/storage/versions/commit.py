@@ -1,0 +1,127 @@
+"""The commit: conflict test and all writes under the catalog's write lock, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from spark_trickle.errors import CommitUnknownError
+from spark_trickle.settings import Settings
+from spark_trickle.storage.catalog import ddl
+from spark_trickle.storage.catalog.bootstrap import now
+from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.catalog.ddl import Ids
+from spark_trickle.storage.catalog.structure import Structure
+from spark_trickle.storage.faults import reach
+from spark_trickle.storage.versions import conflicts
+from spark_trickle.storage.versions.conflicts import Claim
+from spark_trickle.storage.versions.dml import TableWriter
+from spark_trickle.storage.versions.planning import Planner
+from spark_trickle.storage.versions.staging import Staged
+
+Record = Callable[[Connection, int], None]
+"""Writes rows of the caller's own ``trickle_*`` tables; gets the version being committed."""
+
+
+def may_stand(error: BaseException) -> bool:
+    """Whether what was to be committed may be there although ``error`` came out of the commit."""
+    return isinstance(error, CommitUnknownError) or not isinstance(error, Exception)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Everything a transaction wants committed."""
+
+    base: int
+    before: Structure
+    after: Structure
+    staged: Mapping[int, Staged]
+    reads: frozenset[int] = frozenset()
+    records: tuple[Record, ...] = ()
+    message: str | None = None
+
+    @property
+    def changes_lake(self) -> bool:
+        return self.before != self.after or any(not s.empty for s in self.staged.values())
+
+
+@dataclass(frozen=True)
+class Committer:
+    """Writes work into the catalog; ``structure`` reads the structure at a version."""
+
+    planner: Planner
+    settings: Settings
+    structure: Callable[[Connection, int], Structure]
+    claims: dict[int, Claim] = field(default_factory=dict)
+
+    def commit(self, connection: Connection, work: Work) -> int:
+        """The new version; without changes to the lake, the version that is there."""
+        ids = latest_ids(connection)
+        latest = ids.version
+        reach("locked")
+        if latest > work.base:
+            conflicts.check(connection, work.base, claims(work))
+        if work.changes_lake:
+            ids.version += 1
+            self._write(connection, work, ids, latest)
+        for record in work.records:
+            record(connection, ids.version)
+        reach("records-written")
+        reach("before-commit")
+        return ids.version
+
+    def _write(self, connection: Connection, work: Work, ids: Ids, latest: int) -> None:
+        now_there = work.before
+        if work.before != work.after and latest > work.base:
+            now_there = self.structure(connection, latest)
+        applied = ddl.apply(connection, work.before, work.after, now_there, ids)
+        changes = list(applied.changes)
+        for number, staged in work.staged.items():
+            if number in applied.tables and not staged.empty:
+                table = applied.tables[number]
+                writer = TableWriter(connection, table, ids, self.planner, self.settings, work.base)
+                changes += writer.write(staged)
+                reach("first-table-written")
+        write_snapshot(connection, ids, changes, work.message)
+
+
+def latest_ids(connection: Connection) -> Ids:
+    row = connection.execute(
+        "SELECT snapshot_id, schema_version, next_catalog_id, next_file_id FROM ducklake_snapshot "
+        "WHERE snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)"
+    )[0]
+    return Ids(*row)
+
+
+def write_snapshot(
+    connection: Connection, ids: Ids, changes: list[str], message: str | None
+) -> None:
+    connection.execute(
+        "INSERT INTO ducklake_snapshot VALUES (?, ?, ?, ?, ?)",
+        (ids.version, now(), ids.schema_version, ids.catalog, ids.file),
+    )
+    connection.execute(
+        "INSERT INTO ducklake_snapshot_changes VALUES (?, ?, NULL, ?, NULL)",
+        (ids.version, ",".join(changes), message),
+    )
+    reach("snapshot-row-written")
+
+
+def claims(work: Work) -> dict[int, Claim]:
+    """What the work did to each table, for the conflict matrix."""
+    result: dict[int, Claim] = {}
+    after = {t.id: t for t in work.after.tables.values()}
+    for table in work.before.tables.values():
+        staged = work.staged.get(table.id, Staged())
+        files = tuple(i for i in staged.dead if i >= 0)
+        gone = table.id not in after
+        result[table.id] = Claim(
+            str(table),
+            inserts=staged.inserts and not gone,
+            deletes=staged.deletes and not gone,
+            alters=not gone and after[table.id] != table,
+            drops=gone,
+            reads=table.id in work.reads,
+            files=files,
+        )
+    return result

@@ -1,0 +1,119 @@
+"""Whether other commits got in the way: the conflict matrix, judged under the write lock."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from spark_trickle.errors import CommitConflictError
+from spark_trickle.storage.catalog.database import Connection
+
+_TOKEN = re.compile(r'(\w+):((?:"(?:[^"]|"")*"|[^,"])*)')
+
+INSERTED = ("inserted_into_table", "inlined_insert")
+DELETED = ("deleted_from_table", "inlined_delete")
+SHAPED = ("dropped_table", "altered_table")
+COMPACTED = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flush")
+MOVED = (*SHAPED, *INSERTED, *DELETED)
+"""What changes a table's rows or columns; compaction does not."""
+
+_WORDS = {
+    "inserted_into_table": "got new rows",
+    "inlined_insert": "got new rows",
+    "deleted_from_table": "lost rows",
+    "inlined_delete": "lost rows",
+    "dropped_table": "was dropped",
+    "altered_table": "was altered",
+    "merge_adjacent": "was compacted",
+    "rewrite_delete": "was compacted",
+    "compacted_table": "was compacted",
+    "inline_flush": "was compacted",
+}
+
+
+@dataclass
+class Others:
+    """What other commits did since a version: by table, each kind of change and its version."""
+
+    by_table: dict[int, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a transaction did to a table, for the matrix."""
+
+    name: str
+    inserts: bool = False
+    deletes: bool = False
+    alters: bool = False
+    drops: bool = False
+    reads: bool = False
+    compacts: bool = False
+    files: tuple[int, ...] = ()
+    """Files it deletes from."""
+
+    def clashes(self) -> Iterable[str]:
+        """Kinds of changes by others that this claim cannot live with."""
+        if self.inserts:
+            yield from (*SHAPED, *DELETED)
+        if self.deletes:
+            yield from (*SHAPED, *INSERTED, *COMPACTED, "inlined_delete")
+        if self.alters:
+            yield from SHAPED
+        if self.drops:
+            yield "dropped_table"
+        if self.reads:
+            yield from MOVED
+        if self.compacts:
+            yield from (*DELETED, *COMPACTED)
+
+
+def since(connection: Connection, version: int) -> Others:
+    """The changes recorded after a version."""
+    others = Others()
+    for number, text in connection.execute(
+        "SELECT snapshot_id, changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > ? "
+        "ORDER BY snapshot_id",
+        (version,),
+    ):
+        for kind, value in _TOKEN.findall(text or ""):
+            if value.isdigit() and kind in _WORDS:
+                others.by_table[int(value)][kind] = number
+    return others
+
+
+def check(connection: Connection, base: int, claims: Mapping[int, Claim]) -> None:
+    """CommitConflictError if a claim clashes with what was committed after ``base``."""
+    others = since(connection, base)
+    for table, claim in claims.items():
+        theirs = others.by_table.get(table)
+        if not theirs:
+            continue
+        for kind in claim.clashes():
+            if kind in theirs:
+                raise conflict(claim.name, kind, theirs[kind])
+        if claim.deletes and "deleted_from_table" in theirs:
+            _check_files(connection, base, table, claim, theirs["deleted_from_table"])
+
+
+def _check_files(connection: Connection, base: int, table: int, claim: Claim, version: int) -> None:
+    touched = {
+        row[0]
+        for row in connection.execute(
+            "SELECT data_file_id FROM ducklake_delete_file WHERE table_id = ? AND "
+            "(begin_snapshot > ? OR end_snapshot > ? OR partial_max > ?) "
+            "UNION SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND end_snapshot > ?",
+            (table, base, base, base, table, base),
+        )
+    }
+    if touched & set(claim.files):
+        raise conflict(claim.name, "deleted_from_table", version)
+
+
+def conflict(name: str, kind: str, version: int) -> CommitConflictError:
+    return CommitConflictError(
+        f"another transaction committed first: table {name} {_WORDS[kind]} in version {version}",
+        hint="run the transaction again; it will then see the other one's changes",
+    )

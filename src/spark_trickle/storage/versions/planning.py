@@ -1,0 +1,373 @@
+"""Scan plans: which files, which of their rows and which inlined rows a version of a table has."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.errors import CatalogError
+from spark_trickle.storage.catalog.database import Connection, quoted
+from spark_trickle.storage.catalog.structure import VISIBLE, columns_at, resolve
+from spark_trickle.storage.files import parquet, positions
+from spark_trickle.storage.files.types import (
+    arrow_field,
+    arrow_schema,
+    arrow_type,
+    leaves,
+    readable,
+)
+from spark_trickle.storage.files.values import bound, decode
+from spark_trickle.storage.records import (
+    FILE_VERSION,
+    ROW_ID,
+    Bounds,
+    Column,
+    DataFile,
+    ScanPlan,
+    Table,
+)
+
+FILE_COLUMNS = (
+    "data_file_id, path, path_is_relative, record_count, file_size_bytes, row_id_start, "
+    "begin_snapshot, end_snapshot, partial_max, mapping_id, encryption_key"
+)
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """A row of ducklake_data_file."""
+
+    id: int
+    path: str
+    relative: Any
+    rows: int
+    bytes: int
+    row_id_start: int | None
+    begin: int
+    end: int | None
+    partial_max: int | None
+    mapping: int | None
+    encryption: str | None
+
+    def visible(self, version: int) -> bool:
+        return self.begin <= version and (self.end is None or self.end > version)
+
+
+@dataclass(frozen=True)
+class DeleteRow:
+    """A row of ducklake_delete_file."""
+
+    id: int
+    file: int
+    path: str
+    begin: int
+    end: int | None
+    partial_max: int | None
+
+
+@dataclass
+class Caches:
+    """Facts about files; files never change, so these stay right for ever."""
+
+    deletes: dict[int, tuple[pa.Array, pa.Array | None]] = field(default_factory=dict)
+    stats: dict[int, dict[int, tuple[Any, ...]]] = field(default_factory=dict)
+    versions: dict[int, dict[int, int]] = field(default_factory=dict)
+    row_ids: dict[int, bool] = field(default_factory=dict)
+    inlined_columns: dict[tuple[int, int], tuple[Column, ...]] = field(default_factory=dict)
+
+
+class LazyBounds(Mapping[int, Bounds]):
+    """Bounds by column id, read from their text only when asked for."""
+
+    def __init__(self, table: Table, stats: Mapping[int, tuple[Any, ...]]) -> None:
+        self._columns = {c.id: c for c in table.columns}
+        self.stats = stats
+
+    def __getitem__(self, column: int) -> Bounds:
+        values, nulls, low, high, nan = self.stats[column]
+        own = self._columns[column]
+        return Bounds(
+            bound(own, low), bound(own, high), nulls, values, None if nan is None else bool(nan)
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        return (c for c in self.stats if c in self._columns)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def check_readable(table: Table) -> None:
+    for column in table.columns:
+        if not readable(column):
+            raise CatalogError(
+                f"column {column.name} of table {table} has the type {column.type}, "
+                "which Spark cannot read"
+            )
+
+
+class Planner:
+    """Makes plans inside a read transaction of the catalog."""
+
+    def __init__(self) -> None:
+        self.caches = Caches()
+
+    def scan(self, connection: Connection, table: Table, version: int) -> ScanPlan:
+        check_readable(table)
+        rows = self.file_rows(
+            connection, table, f"table_id = ? AND {VISIBLE}", (table.id, version, version)
+        )
+        dead = self.dead(connection, table, version)
+        files = self.files(connection, table, rows, version, dead)
+        return ScanPlan(
+            table,
+            version,
+            tuple(f for f in files if f.live),
+            self.inlined(connection, table, VISIBLE, (version, version)).drop_columns(list(_TIMES)),
+        )
+
+    def file_rows(
+        self, connection: Connection, table: Table, where: str, parameters: Sequence[Any]
+    ) -> list[FileRow]:
+        sql = f"SELECT {FILE_COLUMNS} FROM ducklake_data_file WHERE {where} ORDER BY data_file_id"
+        rows = [FileRow(*row) for row in connection.execute(sql, parameters)]
+        for row in rows:
+            if row.encryption:
+                raise CatalogError(f"the data file {row.path} of table {table} is encrypted")
+        return rows
+
+    def files(
+        self,
+        connection: Connection,
+        table: Table,
+        rows: Sequence[FileRow],
+        version: int,
+        dead: Mapping[int, pa.Array],
+    ) -> list[DataFile]:
+        self._load_stats(connection, [r.id for r in rows])
+        return [self._file(table, row, version, dead.get(row.id, positions.EMPTY)) for row in rows]
+
+    def _file(self, table: Table, row: FileRow, version: int, dead: pa.Array) -> DataFile:
+        path = resolve(row.path, row.relative, table.location)
+        stats = self.caches.stats.get(row.id, {})
+        through = version if row.partial_max is not None and row.partial_max > version else None
+        seen = row.rows
+        if through is not None:
+            seen = self.count(row.id, path, table, None, through)
+        missing = frozenset(
+            c.id for c in table.columns if stats and not any(x.id in stats for x in leaves(c))
+        )
+        return DataFile(
+            row.id,
+            path,
+            row.rows,
+            row.bytes,
+            row.row_id_start,
+            row.begin,
+            live=seen - len(dead),
+            deleted=dead,
+            has_row_ids=self._has_row_ids(row, path, table),
+            inserted_through=through,
+            missing=missing,
+            bounds=LazyBounds(table, stats),
+            by_name=row.mapping is not None,
+        )
+
+    def _has_row_ids(self, row: FileRow, path: str, table: Table) -> bool:
+        if row.partial_max is not None or row.row_id_start is None:
+            return True
+        if not row.path.rsplit("/", 1)[-1].startswith("ducklake-"):
+            return False
+        if row.id not in self.caches.row_ids:  # DuckDB gives a start also to files of UPDATE
+            self.caches.row_ids[row.id] = parquet.facts(path, (), table).has_row_ids
+        return self.caches.row_ids[row.id]
+
+    def _load_stats(self, connection: Connection, ids: Sequence[int]) -> None:
+        wanted = [i for i in ids if i not in self.caches.stats]
+        if not wanted:
+            return
+        sql = (
+            "SELECT data_file_id, column_id, value_count, null_count, min_value, max_value, "
+            "contains_nan FROM ducklake_file_column_stats WHERE "
+        )
+        found: dict[int, dict[int, tuple[Any, ...]]] = {i: {} for i in wanted}
+        for start in range(0, len(wanted), 500):
+            part = wanted[start : start + 500]
+            marks = ", ".join("?" * len(part))
+            for row in connection.execute(f"{sql} data_file_id IN ({marks})", part):
+                found[row[0]][row[1]] = row[2:]
+        self.caches.stats.update(found)
+
+    def dead(
+        self, connection: Connection, table: Table, version: int, only: Iterable[int] | None = None
+    ) -> dict[int, pa.Array]:
+        """Dead positions by file at a version; of all files, or of the given ones."""
+        result: dict[int, list[pa.Array]] = defaultdict(list)
+        for row in self.delete_rows(connection, table, VISIBLE, (version, version)):
+            found, stamps = self.delete_file(row, table)
+            if stamps is not None:
+                found = found.filter(pc.less_equal(stamps, version))
+            result[row.file].append(found)
+        for file, found in self._inlined_deletes(connection, table, version, only).items():
+            result[file].append(positions.of(found))
+        return {file: positions.union(*parts) for file, parts in result.items()}
+
+    def _inlined_deletes(
+        self, connection: Connection, table: Table, version: int, only: Iterable[int] | None
+    ) -> dict[int, list[int]]:
+        name = f"ducklake_inlined_delete_{table.id}"
+        result: dict[int, list[int]] = defaultdict(list)
+        if not connection.has_table(name):
+            return result
+        sql = f"SELECT file_id, row_id FROM {name} WHERE begin_snapshot <= ?"
+        if only is None:
+            files = f"SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND {VISIBLE}"
+            rows = connection.execute(
+                f"{sql} AND file_id IN ({files})", (version, table.id, version, version)
+            )
+        else:
+            rows = [
+                row
+                for file in only
+                for row in connection.execute(f"{sql} AND file_id = ?", (version, file))
+            ]
+        for file, position in rows:
+            result[file].append(position)
+        return result
+
+    def delete_rows(
+        self, connection: Connection, table: Table, where: str, parameters: Sequence[Any]
+    ) -> list[DeleteRow]:
+        rows = connection.execute(
+            "SELECT delete_file_id, data_file_id, path, path_is_relative, begin_snapshot, "
+            "end_snapshot, partial_max, format, encryption_key FROM ducklake_delete_file "
+            f"WHERE table_id = ? AND {where} ORDER BY delete_file_id",
+            (table.id, *parameters),
+        )
+        result = []
+        for number, file, path, relative, begin, end, partial, form, key in rows:
+            full = resolve(path, relative, table.location)
+            if (form or "parquet") != "parquet" or key:
+                raise CatalogError(
+                    f"the delete file {full} of table {table} is {'encrypted' if key else form}; "
+                    "only plain Parquet delete files are supported"
+                )
+            result.append(DeleteRow(number, file, full, begin, end, partial))
+        return result
+
+    def delete_file(self, row: DeleteRow, table: Table) -> tuple[pa.Array, pa.Array | None]:
+        """Positions of a delete file and, of a partial one, the version of each."""
+        if row.id not in self.caches.deletes:
+            parts = list(parquet.batches(row.path, table))
+            rows = pa.Table.from_batches(parts) if parts else None
+            found = positions.EMPTY if rows is None else rows.column("pos").combine_chunks()
+            stamps = None
+            if rows is not None and FILE_VERSION in rows.column_names:
+                stamps = rows.column(FILE_VERSION).combine_chunks()
+            self.caches.deletes[row.id] = (found, stamps)
+        return self.caches.deletes[row.id]
+
+    def count(
+        self, file: int, path: str, table: Table, after: int | None, through: int | None
+    ) -> int:
+        """How many rows of a file were inserted in (after, through]."""
+        if file not in self.caches.versions:
+            counts: dict[int, int] = defaultdict(int)
+            for batch in parquet.batches(path, table, [FILE_VERSION]):
+                for item in pc.value_counts(batch.column(0)).to_pylist():
+                    counts[item["values"]] += item["counts"]
+            self.caches.versions[file] = dict(counts)
+        return sum(
+            n
+            for version, n in self.caches.versions[file].items()
+            if (after is None or version > after) and (through is None or version <= through)
+        )
+
+    def inlined(
+        self, connection: Connection, table: Table, where: str, parameters: Sequence[Any]
+    ) -> pa.Table:
+        """Inlined rows: the table's columns, ROW_ID, and the versions of their insert and delete."""
+        parts = []
+        for name, schema_version in connection.execute(
+            "SELECT table_name, schema_version FROM ducklake_inlined_data_tables "
+            "WHERE table_id = ? ORDER BY schema_version",
+            (table.id,),
+        ):
+            columns = self._inlined_columns(connection, table.id, schema_version)
+            names = "".join(f", {quoted(c.name)}" for c in columns)
+            rows = connection.execute(
+                f"SELECT row_id, begin_snapshot, end_snapshot{names} FROM {quoted(name)} "
+                f"WHERE {where} ORDER BY row_id",
+                parameters,
+            )
+            if rows:
+                parts.append(_inlined_part(rows, columns, table))
+        schema = inlined_schema(table)
+        return pa.concat_tables(parts).cast(schema) if parts else schema.empty_table()
+
+    def _inlined_columns(
+        self, connection: Connection, table_id: int, schema_version: int
+    ) -> tuple[Column, ...]:
+        key = (table_id, schema_version)
+        if key not in self.caches.inlined_columns:
+            self.caches.inlined_columns[key] = columns_at(connection, *key)
+        return self.caches.inlined_columns[key]
+
+
+_TIMES = ("__begin", "__end")
+
+
+def inlined_schema(table: Table) -> pa.Schema:
+    schema = plain_schema(table)
+    for name in (ROW_ID, *_TIMES):
+        schema = schema.append(pa.field(name, pa.int64()))
+    return schema
+
+
+def plain_schema(table: Table) -> pa.Schema:
+    """The Arrow schema of the table's rows; nothing is declared NOT NULL."""
+    return pa.schema([arrow_field(c).with_nullable(True) for c in table.columns])
+
+
+def _inlined_part(
+    rows: Sequence[tuple[Any, ...]], columns: tuple[Column, ...], table: Table
+) -> pa.Table:
+    values = list(zip(*rows, strict=True))
+    arrays = [decode(v, c, table) for v, c in zip(values[3:], columns, strict=True)]
+    found = pa.table(arrays, names=[str(c.id) for c in columns])
+    result = conform(found, table.columns)
+    for name, items in zip((ROW_ID, *_TIMES), values[:3], strict=True):
+        result = result.append_column(name, pa.array(items, pa.int64()))
+    return result
+
+
+def conform(rows: pa.Table, columns: Sequence[Column], length: int | None = None) -> pa.Table:
+    """Rows whose columns are named by column id, as a table of ``columns``.
+
+    A column the rows lack has its initial default; types are widened where the table's are wider.
+    ``length`` is needed where the rows may have no column at all.
+    """
+    count = rows.num_rows if length is None else length
+    arrays = []
+    for column in columns:
+        kind = arrow_type(column)
+        if str(column.id) in rows.column_names:
+            arrays.append(rows.column(str(column.id)).cast(kind))
+        else:
+            arrays.append(pa.chunked_array([constant(column, count)], kind))
+    schema = arrow_schema(columns)
+    schema = pa.schema([f.with_nullable(True) for f in schema])
+    if not arrays:
+        return rows.select([])
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def constant(column: Column, length: int) -> pa.Array:
+    """``length`` times the value that rows older than the column have."""
+    value = pa.scalar(column.initial_default, arrow_type(column))
+    return pa.repeat(value, length)

@@ -1,0 +1,241 @@
+"""The uncommitted work on one table, and how it changes what a scan of the table shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.errors import BindError, InvalidDataError
+from spark_trickle.storage.files import positions
+from spark_trickle.storage.files.parquet import FileFacts
+from spark_trickle.storage.files.types import arrow_type, leaves
+from spark_trickle.storage.records import (
+    ROW_ID,
+    ChangePlan,
+    Column,
+    DataFile,
+    FileChange,
+    ScanPlan,
+    Table,
+)
+from spark_trickle.storage.versions.feed import weighted
+from spark_trickle.storage.versions.planning import LazyBounds, conform, plain_schema
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A data file of the transaction; ``id`` is negative until the commit gives it one."""
+
+    id: int
+    facts: FileFacts
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What a transaction has done to one table. Immutable, so that savepoints are free."""
+
+    rows: tuple[pa.Table, ...] = ()
+    """Inserted rows: columns named by column id, and ``ROW_ID`` (negative: a new row)."""
+    files: tuple[StagedFile, ...] = ()
+    dead: Mapping[int, pa.Array] = field(default_factory=dict)
+    """Positions deleted by file id, of committed and staged files."""
+    dead_inlined: pa.Array = field(default_factory=lambda: positions.EMPTY)
+    """Row ids of committed inlined rows that were deleted."""
+    truncated: bool = False
+    """Everything that was there at the base version is gone."""
+
+    @property
+    def empty(self) -> bool:
+        return not (
+            self.files
+            or self.truncated
+            or any(r.num_rows for r in self.rows)
+            or any(len(p) for p in self.dead.values())
+            or len(self.dead_inlined)
+        )
+
+    @property
+    def inserts(self) -> bool:
+        return bool(self.files) or any(r.num_rows for r in self.rows)
+
+    @property
+    def deletes(self) -> bool:
+        committed = any(len(p) for i, p in self.dead.items() if i >= 0)
+        return self.truncated or committed or bool(len(self.dead_inlined))
+
+    def with_deletes(self, dead: Mapping[int, pa.Array], row_ids: pa.Array) -> Staged:
+        merged = dict(self.dead)
+        for file, found in dead.items():
+            merged[file] = positions.union(merged.get(file, positions.EMPTY), found)
+        own = positions.EMPTY
+        rows = []
+        for part in self.rows:
+            hit = pc.is_in(part.column(ROW_ID), row_ids)
+            own = positions.union(own, part.column(ROW_ID).filter(hit).combine_chunks())
+            rows.append(part.filter(pc.invert(hit)))
+        committed = positions.minus(row_ids, own)
+        return replace(
+            self,
+            rows=tuple(rows),
+            dead=merged,
+            dead_inlined=positions.union(self.dead_inlined, committed),
+        )
+
+
+def overlaid(plan: ScanPlan | None, table: Table, base: int, staged: Staged) -> ScanPlan:
+    """The plan of the base version with the transaction's own work on top."""
+    files: list[DataFile] = []
+    inlined = [
+        conform(r, table.columns).append_column(ROW_ID, r.column(ROW_ID)) for r in staged.rows
+    ]
+    if plan is not None and not staged.truncated:
+        files = [_overlaid_file(f, table, staged) for f in plan.files]
+        kept = pc.invert(pc.is_in(plan.inlined.column(ROW_ID), staged.dead_inlined))
+        inlined.insert(0, restructured(plan.inlined.filter(kept), plan.table, table))
+    files += [_staged_file(f, table, staged) for f in staged.files]
+    schema = plain_schema(table).append(pa.field(ROW_ID, pa.int64()))
+    rows = pa.concat_tables([*inlined, schema.empty_table()]) if inlined else schema.empty_table()
+    return ScanPlan(table, base, tuple(f for f in files if f.live), rows, own_writes=True)
+
+
+def restructured(rows: pa.Table, old: Table, new: Table) -> pa.Table:
+    """Inlined rows of one structure of a table in another."""
+    ids = rows.column(ROW_ID)
+    plain = rows.select(range(len(old.columns))).rename_columns([str(c.id) for c in old.columns])
+    return conform(plain, new.columns).append_column(ROW_ID, ids)
+
+
+def _overlaid_file(file: DataFile, table: Table, staged: Staged) -> DataFile:
+    dead = positions.union(file.deleted, staged.dead.get(file.id, positions.EMPTY))
+    stats = file.bounds.stats if isinstance(file.bounds, LazyBounds) else {}
+    return replace(
+        file,
+        deleted=dead,
+        live=file.live + len(file.deleted) - len(dead),
+        missing=_missing(table, stats),
+        bounds=LazyBounds(table, stats),
+    )
+
+
+def _missing(table: Table, stats: Mapping[int, object]) -> frozenset[int]:
+    return frozenset(
+        c.id for c in table.columns if stats and not any(x.id in stats for x in leaves(c))
+    )
+
+
+def _staged_file(file: StagedFile, table: Table, staged: Staged) -> DataFile:
+    facts = file.facts
+    dead = staged.dead.get(file.id, positions.EMPTY)
+    stats = {i: (s.values, s.nulls, s.low, s.high, s.nan) for i, s in facts.stats.items()}
+    return DataFile(
+        file.id,
+        facts.path,
+        facts.rows,
+        facts.bytes,
+        None if facts.has_row_ids else file.id << 40,
+        -1,
+        live=facts.rows - len(dead),
+        deleted=dead,
+        has_row_ids=facts.has_row_ids,
+        missing=_missing(table, stats),
+        bounds=LazyBounds(table, stats),
+    )
+
+
+def staged_changes(plan: ScanPlan | None, table: Table, base: int, staged: Staged) -> ChangePlan:
+    """What the transaction has changed in the table, net."""
+    found: list[FileChange] = []
+    parts: list[tuple[pa.Table, int]] = []
+    if plan is not None:
+        found += _gone(plan, staged)
+        rows = plan.inlined
+        if not staged.truncated:
+            rows = rows.filter(pc.is_in(rows.column(ROW_ID), staged.dead_inlined))
+        parts.append((restructured(rows, plan.table, table), -1))
+    own = overlaid(None, table, base, staged)
+    found += [FileChange(f, 1, f.live) for f in own.files]
+    parts.append((own.inlined, 1))
+    return ChangePlan(table, base, base, tuple(found), weighted(table, parts))
+
+
+def _gone(plan: ScanPlan, staged: Staged) -> list[FileChange]:
+    if staged.truncated:
+        return [FileChange(f, -1, f.live) for f in plan.files]
+    result = []
+    for file in plan.files:
+        dead = positions.minus(staged.dead.get(file.id, positions.EMPTY), file.deleted)
+        if len(dead):
+            result.append(FileChange(file, -1, len(dead), dead))
+    return result
+
+
+def fitted(table: Table, rows: pa.Table) -> pa.Table:
+    """Rows as the table's columns, named by column id; errors name column and reason."""
+    lowered = {name.lower(): i for i, name in enumerate(rows.column_names)}
+    unknown = [n for n in rows.column_names if table.column(n) is None and n != ROW_ID]
+    if unknown:
+        names = ", ".join(c.name for c in table.columns)
+        raise BindError(f"table {table} has no column {unknown[0]}", hint=f"columns: {names}")
+    arrays = []
+    for column in table.columns:
+        at = lowered.get(column.name.lower())
+        if at is None:
+            array = pa.chunked_array([pa.nulls(rows.num_rows, arrow_type(column))])
+        else:
+            array = _fitted_column(table, column, rows.column(at))
+        if not column.nullable and array.null_count:
+            raise InvalidDataError(
+                f"NULL in column {column.name} of table {table}, which is NOT NULL"
+            )
+        arrays.append(array)
+    return pa.table(arrays, names=[str(c.id) for c in table.columns])
+
+
+_FAMILIES = (
+    (pa.types.is_integer, "number"),
+    (pa.types.is_floating, "number"),
+    (pa.types.is_decimal, "number"),
+    (pa.types.is_string, "text"),
+    (pa.types.is_large_string, "text"),
+    (pa.types.is_binary, "bytes"),
+    (pa.types.is_large_binary, "bytes"),
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_date, "date"),
+    (pa.types.is_dictionary, "any"),
+    (pa.types.is_null, "any"),
+)
+
+
+def _family(kind: pa.DataType) -> str:
+    if pa.types.is_timestamp(kind):
+        return "zoned time" if kind.tz else "time"
+    if kind == pa.string_view():
+        return "text"
+    return next((name for test, name in _FAMILIES if test(kind)), "nested")
+
+
+def _fitted_column(table: Table, column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
+    target = arrow_type(column)
+    if array.type == target:
+        return array
+    families = {_family(array.type), _family(target)} - {"any"}
+    try:
+        if len(families) > 1:
+            raise pa.ArrowInvalid(f"{array.type} is not {column.type}")
+        return array.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidDataError(
+            f"a value does not fit column {column.name} {column.type} of table {table}: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+
+
+def changed_rows(staged: Staged) -> int:
+    return sum(r.num_rows for r in staged.rows)
+
+
+def named(columns: Sequence[Column]) -> list[str]:
+    return [str(c.id) for c in columns]

@@ -1,0 +1,386 @@
+"""A transaction: gathers work in memory, shows its own writes, commits all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from spark_trickle.errors import InternalError, TrickleError
+from spark_trickle.settings import Settings
+from spark_trickle.storage.catalog import alterations
+from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.catalog.structure import Structure
+from spark_trickle.storage.faults import reach
+from spark_trickle.storage.files import disk, parquet, positions
+from spark_trickle.storage.files.values import can_inline
+from spark_trickle.storage.records import (
+    FILE_ROW_ID,
+    ROW_ID,
+    ChangePlan,
+    NewColumn,
+    NewFile,
+    Positions,
+    Savepoint,
+    ScanPlan,
+    Table,
+    TableName,
+)
+from spark_trickle.storage.versions.commit import Committer, Record, Work, may_stand
+from spark_trickle.storage.versions.staging import (
+    Staged,
+    StagedFile,
+    fitted,
+    overlaid,
+    staged_changes,
+)
+
+__all__ = ["Connection", "Record", "Transaction"]
+
+TableLike = str | TableName | Table
+_INLINE_BYTES = 1 << 20
+
+
+class Lake(Protocol):
+    """What a transaction needs of its catalog."""
+
+    settings: Settings
+
+    def structure(self, version: int) -> Structure: ...
+
+    def scan(self, table: TableLike, version: int | None = None) -> ScanPlan: ...
+
+    def writing(self) -> AbstractContextManager[Connection]: ...
+
+    def committer(self) -> Committer: ...
+
+    def next_column(self, table_id: int) -> int: ...
+
+
+@dataclass(frozen=True)
+class _State:
+    """Everything that savepoints go back to."""
+
+    structure: Structure
+    staged: dict[int, Staged] = field(default_factory=dict)
+    reads: frozenset[int] = frozenset()
+    records: tuple[Record, ...] = ()
+
+
+class Transaction:
+    """Made by ``Catalog.begin``. Not safe for use from several threads at once."""
+
+    base: int
+    """The version this transaction reads."""
+
+    def __init__(self, lake: Lake, base: int) -> None:
+        self.base = base
+        self._lake = lake
+        self._before = lake.structure(base)
+        self._state = _State(self._before)
+        self._savepoints: list[_State] = []
+        self._paths: list[str] = []
+        self._next_id = -1
+        self._top_columns: dict[int, int] = {}
+        self._over = False
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not self._over:
+            self.rollback() if kind is not None else self.commit()
+
+    # Reading
+
+    def table(self, name: TableLike) -> Table:
+        """The table as this transaction sees it; NotFoundError if there is none."""
+        return self._state.structure.table(name)
+
+    def tables(self) -> list[Table]:
+        return sorted(self._state.structure.tables.values(), key=lambda t: t.full_name.key)
+
+    def schemas(self) -> list[str]:
+        return sorted(s.name for s in self._state.structure.schemas.values())
+
+    def scan(self, table: TableLike) -> ScanPlan:
+        """The table's rows, the transaction's own writes included."""
+        own = self.table(table)
+        staged = self._state.staged.get(own.id, Staged())
+        plan = self._base_plan(own)
+        if plan is not None and plan.table == own and staged.empty:
+            return plan
+        return overlaid(plan, own, self.base, staged)
+
+    def changes(self, table: TableLike) -> ChangePlan:
+        """What this transaction has changed in the table so far, net."""
+        own = self.table(table)
+        staged = self._state.staged.get(own.id, Staged())
+        plan = None if staged.empty else self._base_plan(own)
+        return staged_changes(plan, own, self.base, staged)
+
+    def _base_plan(self, table: Table) -> ScanPlan | None:
+        old = self._before.by_id(table.id)
+        return None if old is None else self._lake.scan(old, self.base)
+
+    # Structure
+
+    def create_schema(self, name: str, *, if_not_exists: bool = False) -> None:
+        self._structure(
+            alterations.create_schema(self._state.structure, name, self._new_id(), if_not_exists)
+        )
+
+    def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        self._structure(alterations.drop_schema(self._state.structure, name, if_exists, cascade))
+
+    def create_table(
+        self,
+        name: str | TableName,
+        columns: Sequence[NewColumn],
+        *,
+        primary_key: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+    ) -> Table:
+        """AlreadyExistsError if the name is taken, InvalidDataError for a type we cannot keep."""
+        table = alterations.new_table(
+            self._state.structure,
+            TableName.of(name),
+            columns,
+            (primary_key, cluster_by),
+            self._new_id(),
+        )
+        return self._put(table)
+
+    def drop_table(self, table: TableLike) -> None:
+        own = self.table(table)
+        tables = {k: t for k, t in self._state.structure.tables.items() if t.id != own.id}
+        self._structure(replace(self._state.structure, tables=tables))
+        staged = {i: s for i, s in self._state.staged.items() if i != own.id}
+        self._state = replace(self._state, staged=staged)
+
+    def rename_table(self, table: TableLike, to: str | TableName) -> Table:
+        own = self.table(table)
+        renamed = alterations.renamed_table(self._state.structure, own, TableName.of(to))
+        tables = {k: t for k, t in self._state.structure.tables.items() if t.id != own.id}
+        self._structure(replace(self._state.structure, tables=tables))
+        return self._put(renamed)
+
+    def add_column(self, table: TableLike, column: NewColumn) -> Table:
+        own = self.table(table)
+        top = self._top_columns.get(own.id)
+        if top is None:
+            top = self._lake.next_column(own.id) - 1 if own.id >= 0 else 0
+        made = alterations.with_column(own, column, max(top, *alterations.column_ids(own)) + 1)
+        self._top_columns[own.id] = max(alterations.column_ids(made))
+        return self._put(made)
+
+    def drop_column(self, table: TableLike, name: str) -> Table:
+        own = self.table(table)
+        made = alterations.without_column(own, name)
+        if own.id < 0:  # of committed tables the catalog knows all ids ever used
+            top = self._top_columns.get(own.id, 0)
+            self._top_columns[own.id] = max(top, *alterations.column_ids(own))
+        return self._put(made)
+
+    def rename_column(self, table: TableLike, name: str, to: str) -> Table:
+        return self._put(alterations.with_renamed_column(self.table(table), name, to))
+
+    def _put(self, table: Table) -> Table:
+        tables = dict(self._state.structure.tables)
+        tables[table.full_name.key] = table
+        self._structure(replace(self._state.structure, tables=tables))
+        return table
+
+    def _structure(self, structure: Structure) -> None:
+        self._open()
+        self._state = replace(self._state, structure=structure)
+
+    # Rows
+
+    def new_file(self, table: TableLike) -> str:
+        """A fresh path for a Parquet file of the table; rollback removes what is there."""
+        path = parquet.new_path(self.table(table))
+        self._paths.append(path)
+        return path
+
+    def discard(self, path: str) -> None:
+        """Remember a file or folder that must not outlive the transaction unless it is used."""
+        self._paths.append(path)
+
+    def insert_rows(self, table: TableLike, rows: pa.Table, row_ids: pa.Array | None = None) -> int:
+        """Insert Arrow rows (columns by name; one left out is NULL); the number of rows.
+
+        ``row_ids``: the ids that updated rows keep; NULL or no array means a new row. Up to
+        ``inline_row_limit`` rows go into the catalog, more into a Parquet file. InvalidDataError
+        for a value that does not fit or NULL in a NOT NULL column.
+        """
+        own = self.table(table)
+        found = fitted(own, rows)
+        ids = [None] * rows.num_rows if row_ids is None else row_ids.to_pylist()
+        numbered = [self._new_id() if i is None else i for i in ids]
+        found = found.append_column(ROW_ID, pa.array(numbered, pa.int64()))
+        staged = self._staged(own)
+        staged = replace(staged, rows=(*staged.rows, found))
+        if found.num_rows > self._lake.settings.inline_row_limit or found.nbytes > _INLINE_BYTES:
+            staged = self._moved_to_files(own, staged)
+        self._stage(own, staged)
+        return int(rows.num_rows)
+
+    def insert_files(self, table: TableLike, files: Sequence[NewFile]) -> int:
+        """Add Parquet files written by somebody else with the table's field ids; their rows."""
+        own = self.table(table)
+        self._paths += [f.path for f in files]
+        paths = [parquet.with_inner_ids(f.path, own, self.new_file(own)) for f in files]
+        facts = [parquet.facts(path, own.columns, own) for path in paths]
+        found = tuple(StagedFile(self._new_id(), f) for f in facts if f.rows)
+        staged = self._staged(own)
+        self._stage(own, replace(staged, files=(*staged.files, *found)))
+        return sum(f.facts.rows for f in found)
+
+    def delete_rows(
+        self,
+        table: TableLike,
+        positions_by_file: Positions,
+        row_ids: Sequence[int] | pa.Array = (),
+    ) -> int:
+        """Delete rows seen in this transaction's scan: file rows by position, inlined by row id."""
+        own = self.table(table)
+        dead = {i: positions.of(p) for i, p in positions_by_file.items() if len(p)}
+        gone = positions.of(row_ids)
+        self._stage(own, self._staged(own).with_deletes(dead, gone))
+        return sum(len(p) for p in dead.values()) + len(gone)
+
+    def truncate(self, table: TableLike) -> int:
+        """Delete all rows; how many there were."""
+        count = self.scan(table).rows
+        self._stage(self.table(table), Staged(truncated=True))
+        return count
+
+    def _staged(self, table: Table) -> Staged:
+        return self._state.staged.get(table.id, Staged())
+
+    def _stage(self, table: Table, staged: Staged) -> None:
+        self._open()
+        self._state = replace(self._state, staged=self._state.staged | {table.id: staged})
+
+    def _moved_to_files(self, table: Table, staged: Staged) -> Staged:
+        """All staged rows in Parquet files: new rows in one, rows that keep their ids in another."""
+        rows = alterations.concat(staged.rows, table)
+        ids = rows.column(ROW_ID)
+        files = list(staged.files)
+        for kept in (False, True):
+            chosen = pa.compute.greater_equal(ids, 0) if kept else pa.compute.less(ids, 0)
+            part = rows.filter(chosen)
+            if part.num_rows:
+                files.append(self._write_file(table, part, kept))
+        return replace(staged, rows=(), files=tuple(files))
+
+    def _write_file(self, table: Table, rows: pa.Table, kept: bool) -> StagedFile:
+        path = self.new_file(table)
+        keys = [(str(c.id), "ascending") for n in table.sort_key if (c := table.column(n))]
+        if keys:
+            rows = rows.sort_by(keys)
+        schema = parquet.file_schema(table.columns, row_ids=kept)
+        arrays = [rows.column(str(c.id)) for c in table.columns]
+        if kept:
+            arrays.append(rows.column(ROW_ID))
+        parquet.write(path, pa.Table.from_arrays(arrays, schema=schema))
+        reach("file-written")
+        facts = parquet.with_nans(parquet.facts(path, table.columns, table), table.columns, rows)
+        if facts.has_row_ids != kept:
+            raise InternalError(f"{path} lacks the column {FILE_ROW_ID}")
+        return StagedFile(self._new_id(), facts)
+
+    # The end
+
+    def read(self, table: TableLike) -> None:
+        """Put the table in the read set: commit fails if its rows or columns moved since base."""
+        number = self.table(table).id
+        self._state = replace(self._state, reads=self._state.reads | {number})
+
+    def record(self, callback: Record) -> None:
+        """Have ``callback`` write its own rows inside the commit.
+
+        Records alone make no new version: the callback then gets the version that is there.
+        """
+        self._open()
+        self._state = replace(self._state, records=(*self._state.records, callback))
+
+    def savepoint(self) -> Savepoint:
+        self._savepoints.append(self._state)
+        return Savepoint(len(self._savepoints) - 1)
+
+    def rollback_to(self, savepoint: Savepoint) -> None:
+        """Forget everything after the savepoint; it can be used again, later ones cannot."""
+        if savepoint.token >= len(self._savepoints):
+            raise InternalError("the savepoint is gone: an earlier one was rolled back to")
+        del self._savepoints[savepoint.token + 1 :]
+        self._state = self._savepoints[savepoint.token]
+
+    def rollback(self) -> None:
+        """Forget everything and remove the files this transaction was told about."""
+        self._over = True
+        for path in self._paths:
+            disk.remove(path)
+        self._paths.clear()
+
+    def commit(self, message: str | None = None) -> int:
+        """Commit; the new version, or the base version if there was nothing to commit.
+
+        CommitConflictError if another writer got in the way; the transaction is then over, its
+        files are removed. After CommitUnknownError it is over too, and its files stay.
+        """
+        self._open()
+        try:
+            version = self._commit(message)
+            self._over = True
+            used = {f.facts.path for s in self._state.staged.values() for f in s.files}
+            # What was committed is no longer ours to remove, whatever fails from here on.
+            self._paths = [path for path in self._paths if path not in used]
+        except BaseException as error:
+            if may_stand(error):
+                self._paths.clear()  # a version may need them now
+            self._clean_up()
+            raise
+        for path in self._paths:
+            disk.remove(path)
+        return version
+
+    def _clean_up(self) -> None:
+        with suppress(TrickleError):  # the error that ended the commit is the one to show
+            self.rollback()
+
+    def _commit(self, message: str | None) -> int:
+        work = self._work(message)
+        if not work.changes_lake and not work.records:
+            return self.base
+        disk.sync(f.facts.path for s in work.staged.values() for f in s.files)
+        reach("files-synced")
+        with self._lake.writing() as connection:
+            version = self._lake.committer().commit(connection, work)
+        reach("after-commit")
+        return version
+
+    def _work(self, message: str | None) -> Work:
+        structure = self._state.structure
+        for table in structure.tables.values():
+            staged = self._staged(table)
+            count = sum(r.num_rows for r in staged.rows)
+            limit = self._lake.settings.inline_row_limit
+            if count and (count > limit or not can_inline(table.columns)):
+                self._stage(table, self._moved_to_files(table, staged))
+        state: Any = self._state
+        return Work(
+            self.base, self._before, structure, state.staged, state.reads, state.records, message
+        )
+
+    def _new_id(self) -> int:
+        self._next_id -= 1
+        return self._next_id + 1
+
+    def _open(self) -> None:
+        if self._over:
+            raise InternalError("the transaction is over")
