@@ -139,7 +139,9 @@ def _among(value: Any, values: Sequence[Any]) -> bool:
 def test_rows_that_meet_a_choice(lake: Catalog, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search gives exactly the rows of a filter over everything."""
     draw = random.Random(seed)
-    monkeypatch.setattr("spark_trickle.storage.read.search._BATCH", draw.choice([1, 2 * GROUP, 1_000]))
+    monkeypatch.setattr(
+        "spark_trickle.storage.read.search._BATCH", draw.choice([1, 2 * GROUP, 1_000])
+    )
     plan = lake.scan("t")
     everything = read_scan(plan)
     exact = ["id", "name", "day", "price", "at"]

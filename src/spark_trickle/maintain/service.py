@@ -255,8 +255,8 @@ class StreamTables:
             pinned = {
                 source.name: Pinned(
                     self._catalog.table(source.name, source.version),
-                    source.version,
-                    source.version,
+                    self._catalog.at(source.version),
+                    self._catalog.at(source.version),
                     None,
                 )
                 for source in stream.sources

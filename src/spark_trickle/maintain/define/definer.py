@@ -30,6 +30,7 @@ from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.reserve import LARGEST
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
+from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Definer:
             stream = self._make(wanted, compiled, tables, tx, run, there, known)
             report = None
             if wanted.initialize:
-                pinned = _pinned(tables, tx.base)
+                pinned = _pinned(tables, self.refresher.engine.catalog.at(tx.base))
                 filled = self.refresher.fill(stream, compiled, choice, tx, run, pinned, phases)
                 stream, report = filled.stream, filled.report
             elif there is not None:
@@ -192,7 +193,7 @@ class Definer:
         known: list[StreamTable],
     ) -> StreamTable:
         """The tables of all parts; the result keeps its table where its columns stay the same."""
-        pinned = _pinned(tables, tx.base)
+        pinned = _pinned(tables, self.refresher.engine.catalog.at(tx.base))
         shape = run.shape(text_frame(self.refresher.engine, wanted.query, wanted.dialect, pinned))
         made: dict[str, Table] = {}
         if there is not None:
@@ -252,8 +253,8 @@ class Definer:
         return final
 
 
-def _pinned(tables: Mapping[str, Table], version: int) -> dict[str, Pinned]:
-    return {name: Pinned(table, version, version, None) for name, table in tables.items()}
+def _pinned(tables: Mapping[str, Table], state: State) -> dict[str, Pinned]:
+    return {name: Pinned(table, state, state, None) for name, table in tables.items()}
 
 
 def _exists(tx: Transaction, name: TableName) -> bool:

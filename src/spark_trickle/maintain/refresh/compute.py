@@ -32,6 +32,7 @@ from spark_trickle.storage.read.choices import Choice
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.reader import read_changes, read_scan
 from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
+from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -52,11 +53,11 @@ View = Callable[[str, Version], str]
 
 @dataclass(frozen=True)
 class Pinned:
-    """A source of one refresh, at the two versions it moves between."""
+    """A source of one refresh, in the two states it moves between."""
 
     table: Table
-    before: int
-    after: int
+    before: State
+    after: State
     changes: ChangePlan | None
     """None: the change is not known, only a full run can tell."""
 
@@ -293,9 +294,8 @@ class Computation:
                 return self.tx.scan(table)
             return self.catalog.scan(table, self.tx.base)
         pinned = self.sources[source]
-        return self.catalog.scan(
-            pinned.table, pinned.after if version is Version.AFTER else pinned.before
-        )
+        state = pinned.after if version is Version.AFTER else pinned.before
+        return state.scan(pinned.table)
 
     def _delta_view(self, source: str) -> str:
         if source in self._deltas:

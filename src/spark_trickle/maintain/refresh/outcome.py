@@ -80,7 +80,7 @@ def moved_record(
     stream: StreamTable, pinned: Mapping[str, Pinned], *, whole: bool | None = None
 ) -> StreamTable:
     """The record after a refresh that brought the sources to their pinned versions."""
-    sources = tuple(replace(s, version=pinned[s.name].after) for s in stream.sources)
+    sources = tuple(replace(s, version=pinned[s.name].after.version) for s in stream.sources)
     segments = stream.segments
     if whole is not None:
         segments = tuple(
@@ -119,7 +119,7 @@ def first_report(
         "NO_DATA",
         "",
         asked,
-        sources={name: (p.before, p.after) for name, p in pinned.items()},
+        sources={name: (p.before.version, p.after.version) for name, p in pinned.items()},
         delta_rows={name: p.changed_rows for name, p in pinned.items() if p.changed_rows},
         started_at=phases.started_at,
     )

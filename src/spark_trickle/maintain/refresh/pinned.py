@@ -24,4 +24,4 @@ class PinnedSource:
         return source.table
 
     def scan(self, table: Table) -> ScanPlan:
-        return self.catalog.scan(table, self._pinned[table.full_name.key].after)
+        return self._pinned[table.full_name.key].after.scan(table)

@@ -161,7 +161,9 @@ class Refresher:
                         f"stream table {stream.name} cannot be refreshed by deltas: {error.message}",
                         hint=f"run repair_stream_table({stream.name!r})",
                     ) from None
-            pinned[source.name] = Pinned(table, source.version, target, changes)
+            pinned[source.name] = Pinned(
+                table, catalog.at(source.version), catalog.at(target), changes
+            )
         return pinned
 
     def _compile(self, stream: StreamTable, pinned: Mapping[str, Pinned]) -> CompiledQuery:
@@ -263,15 +265,13 @@ class Refresher:
             if source in tables:
                 view = run.scan(tx.scan(tables[source]))
             else:
-                view = run.scan(
-                    self.engine.catalog.scan(pinned[source].table, pinned[source].after)
-                )
+                view = run.scan(pinned[source].after.scan(pinned[source].table))
             return exp.Table(this=exp.Identifier(this=view, quoted=True))
 
         return name
 
     def _source_rows(self, pinned: Mapping[str, Pinned]) -> int:
-        scans = (self.engine.catalog.scan(p.table, p.after) for p in pinned.values())
+        scans = (p.after.scan(p.table) for p in pinned.values())
         return sum(plan.rows for plan in scans)
 
     def _choose(

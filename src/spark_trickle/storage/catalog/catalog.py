@@ -17,13 +17,13 @@ from spark_trickle.storage.catalog.postgres import PostgresDatabase
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.files import disk
 from spark_trickle.storage.read.column_cache import COLUMNS
-from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName
+from spark_trickle.storage.records import ChangePlan, ScanPlan, Table
 from spark_trickle.storage.versions import conflicts, feed, preimages
 from spark_trickle.storage.versions.commit import Committer
 from spark_trickle.storage.versions.planning import Planner
+from spark_trickle.storage.versions.state import Snapshot, TableLike
 from spark_trickle.storage.versions.transaction import Transaction
 
-TableLike = str | TableName | Table
 _PLANS = 256
 
 
@@ -75,6 +75,10 @@ class Catalog:
         self.close()
 
     # Reading
+
+    def at(self, version: int | None = None) -> Snapshot:
+        """The state of all tables at a version (default: the newest)."""
+        return Snapshot(self, self.version() if version is None else version)
 
     def version(self) -> int:
         """The newest version."""

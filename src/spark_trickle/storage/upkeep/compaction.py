@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_trickle.errors import CommitConflictError
-from spark_trickle.storage.catalog.catalog import Catalog, TableLike
+from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import columns_at
 from spark_trickle.storage.faults import reach
@@ -37,6 +37,7 @@ from spark_trickle.storage.versions.commit import latest_ids, may_stand, write_s
 from spark_trickle.storage.versions.conflicts import Claim
 from spark_trickle.storage.versions.deaths import Deaths
 from spark_trickle.storage.versions.planning import Planner
+from spark_trickle.storage.versions.state import TableLike
 
 SMALL_BYTES = 16 << 20
 """Files below this are worth merging."""

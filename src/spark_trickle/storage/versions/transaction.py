@@ -37,10 +37,10 @@ from spark_trickle.storage.versions.staging import (
     overlaid,
     staged_changes,
 )
+from spark_trickle.storage.versions.state import TableLike
 
 __all__ = ["Connection", "Record", "Transaction"]
 
-TableLike = str | TableName | Table
 _INLINE_BYTES = 1 << 20
 
 
@@ -95,6 +95,10 @@ class Transaction:
             self.rollback() if kind is not None else self.commit()
 
     # Reading
+
+    @property
+    def version(self) -> int:
+        return self.base
 
     def table(self, name: TableLike) -> Table:
         """The table as this transaction sees it; NotFoundError if there is none."""
