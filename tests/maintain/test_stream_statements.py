@@ -49,6 +49,18 @@ STATEMENTS = [
     ("SHOW STREAM TABLES", ShowStreamTables()),
     ("EXPLAIN STREAM TABLE `select`", ExplainStreamTable(("select",))),
     (
+        "CREATE STREAM TABLE t SCHEDULE NULL AS SELECT 1",
+        CreateStreamTable(("t",), "SELECT 1", schedule="UNSET"),
+    ),
+    (
+        "ALTER STREAM TABLE t SET (schedule = NULL, refresh_mode = 'full')",
+        AlterStreamTable(("t",), schedule="UNSET", refresh_mode="FULL"),
+    ),
+    (
+        "ALTER STREAM TABLE t SET (schedule = CALCULATED)",
+        AlterStreamTable(("t",), schedule="CALCULATED"),
+    ),
+    (
         "ALTER STREAM TABLE t SET (schedule = '5m', refresh_mode = 'full')",
         AlterStreamTable(("t",), schedule="5m", refresh_mode="FULL"),
     ),

@@ -115,8 +115,7 @@ def _create(cursor: Cursor, *, explain: bool) -> CreateStreamTable:
     schedule, mode, initialize = None, "AUTO", True
     while not cursor.accept("AS"):
         if cursor.accept("SCHEDULE"):
-            calculated = cursor.accept("CALCULATED")
-            schedule = "CALCULATED" if calculated else cursor.string("a schedule such as '30s'")
+            schedule = _schedule(cursor, "a schedule such as '30s'")
         elif cursor.accept("REFRESH", "MODE"):
             mode = _mode(cursor, cursor.part("a refresh mode").upper())
         elif cursor.accept("WITH", "NO", "DATA"):
@@ -152,14 +151,24 @@ def _settings(cursor: Cursor, name: Name) -> AlterStreamTable:
         if setting not in _SETTINGS:
             cursor.fail(f"there is no setting {setting!r}", token, f"one of {', '.join(_SETTINGS)}")
         cursor.expect_symbol("=")
-        value = cursor.string(f"a value for {setting}")
-        values[setting] = _mode(cursor, value.upper()) if setting == "refresh_mode" else value
+        if setting == "schedule":
+            values[setting] = _schedule(cursor, "a value for schedule")
+        else:
+            values[setting] = _mode(cursor, cursor.string(f"a value for {setting}").upper())
         if not cursor.accept_symbol(","):
             break
     cursor.expect_symbol(")")
     return AlterStreamTable(
         name, schedule=values.get("schedule"), refresh_mode=values.get("refresh_mode")
     )
+
+
+def _schedule(cursor: Cursor, what: str) -> str:
+    """A string, or one of the words that are schedules; NULL is refreshed by hand only."""
+    for word in ("CALCULATED", "UNSET", "NULL"):
+        if cursor.accept(word):
+            return "UNSET" if word == "NULL" else word
+    return cursor.string(what)
 
 
 def _name(cursor: Cursor) -> Name:
