@@ -19,7 +19,7 @@ from spark_trickle.delta.parts import delta_part
 from spark_trickle.delta.segment import Part, cut
 from spark_trickle.delta.support import FullOnly, Verdict, incremental, obstacle
 from spark_trickle.delta.views import KEPT, beside_names, with_view
-from spark_trickle.errors import UnsupportedQueryError, UserError
+from spark_trickle.errors import NameHint, UnsupportedQueryError, UserError
 from spark_trickle.ir.check import check
 from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import Node, Project, TopK
@@ -41,9 +41,10 @@ def compile_query(
     *,
     dialect: str = "spark",
     views: Mapping[str, str] | None = None,
+    hint: NameHint | None = None,
 ) -> CompiledQuery:
     """Every stage of one query; raises ParseError, BindError or UnsupportedQueryError."""
-    bound = bind(sql, sources, views, dialect)
+    bound = bind(sql, sources, views, dialect, hint)
     normalized = None if bound.plan is None else normalize(bound.plan)
     refused = obstacle(normalized, bound.blockers)
     if refused is not None:

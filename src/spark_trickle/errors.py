@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,16 @@ class TransientError(TrickleError):
     """Nothing is wrong with the request: try again."""
 
 
+class RefreshError(TrickleError):
+    """Some of several stream tables could not be refreshed; ``reports`` has what became of each."""
+
+    def __init__(
+        self, message: str, *, reports: tuple[object, ...] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.reports = reports
+
+
 class CommitConflictError(TransientError):
     """Another writer committed first; the message says which table moved."""
 
@@ -131,3 +143,23 @@ class InternalError(TrickleError):
 
 class InvariantError(InternalError):
     """A refresh met a state that cannot be: the stream table needs to be reinitialised."""
+
+
+NameHint = Callable[[str, Iterable[str]], str]
+"""What to say about a name that is not there; given the name and those in reach."""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str | None:
+    """``did you mean …?`` if something known looks similar."""
+    by_lower = {word.lower(): word for word in known}
+    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f"did you mean {by_lower[close[0]]}?" if close else None
+
+
+def names_hint(name: str, known: Iterable[str], what: str = "tables") -> str:
+    """What to say about a name that does not exist: a similar one, or those that there are."""
+    names = sorted(known)
+    if not names:
+        return f"there are no {what} yet"
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return suggestion(name, names) or f"there are: {shown}"

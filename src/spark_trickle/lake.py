@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from spark_trickle.arguments import checked, checked_methods
 from spark_trickle.errors import CommitConflictError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource
@@ -58,22 +59,38 @@ class ChangeSummary:
         return self.deleted == 0
 
 
+@checked
 def connect(
     location: str | Path,
     *,
-    data_path: str | None = None,
+    data_path: str | Path | None = None,
     spark: SparkSession | None = None,
     settings: Settings | None = None,
+    create: bool = True,
 ) -> Lake:
     """Open a lake: a folder (made on first use), or a ``postgresql://`` URL with ``data_path``.
 
-    Without ``spark`` a local Spark is started when a statement first needs one.
+    Without ``spark`` a local Spark is started when a statement first needs one. With
+    ``create=False`` a lake that is not there is an error.
     """
+    _check(spark, settings)
     chosen = settings or Settings()
-    catalog = Catalog.open(str(location), data_path, chosen)
+    files = None if data_path is None else str(data_path)
+    catalog = Catalog.open(str(location), files, chosen, create=create)
     return Lake(catalog, Engine(catalog, SessionHolder(spark, chosen), chosen), chosen)
 
 
+def _check(spark: object, settings: object) -> None:
+    if settings is not None and not isinstance(settings, Settings):
+        raise UserError(f"settings must be Settings(…), not {type(settings).__name__}")
+    if spark is not None and not (hasattr(spark, "sql") and hasattr(spark, "createDataFrame")):
+        raise UserError(
+            f"spark must be a SparkSession, not {type(spark).__name__}",
+            hint="give the session itself, or leave it out and a local Spark is started",
+        )
+
+
+@checked_methods
 class Lake(StreamTableMethods):
     """One catalog and one data folder. Made by ``connect``."""
 
@@ -208,6 +225,7 @@ class Lake(StreamTableMethods):
                 raise
 
 
+@checked_methods
 class LakeTransaction:
     """Statements that commit together; reads see the transaction's own writes.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, assert_never
 
 import pyarrow as pa
 
-from spark_trickle.errors import InvalidDataError, NotFoundError, UserError
+from spark_trickle.errors import InvalidDataError, NotFoundError, UserError, names_hint
 from spark_trickle.execute import ddl, rows
 from spark_trickle.execute.states import Source, TransactionSource, table_name
 from spark_trickle.settings import Settings
@@ -18,7 +18,14 @@ from spark_trickle.statements.cursor import Span
 from spark_trickle.statements.splices import quoted
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema, make_column, parse_spark
-from spark_trickle.storage.records import ChangePlan, NewColumn, ScanPlan, Table, TableName
+from spark_trickle.storage.records import (
+    HIDDEN_SCHEMA,
+    ChangePlan,
+    NewColumn,
+    ScanPlan,
+    Table,
+    TableName,
+)
 from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -74,6 +81,23 @@ class Engine:
         from spark_trickle.spark.feed import net_change_frame
 
         return net_change_frame(self.holder.spark, plan)
+
+    def name_hint(self, name: str, known: Iterable[str]) -> str:
+        """What to say when a stream table's query names a table that the lake does not have."""
+        if self._is_view(name):
+            return (
+                f"{name} is a view of the Spark session, whose changes nobody records; "
+                "make it a table of the lake: CREATE TABLE … AS SELECT"
+            )
+        tables = {str(t) for t in self.catalog.tables() if t.schema != HIDDEN_SCHEMA}
+        return names_hint(name, {*tables, *known})
+
+    def _is_view(self, name: str) -> bool:
+        if not self.holder.started:
+            return False
+        from spark_trickle.spark.names import has_view
+
+        return has_view(self.holder.spark, name)
 
     def query(self, sql: str, statement: ast.Query, source: Source) -> DataFrame:
         return self._runner(sql, source).query(statement.body)

@@ -7,7 +7,7 @@ from typing import assert_never
 
 import pyarrow as pa
 
-from spark_trickle.errors import NotFoundError
+from spark_trickle.errors import NotFoundError, names_hint
 from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource, table_name
 from spark_trickle.statements import parse as ast
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table
@@ -31,7 +31,10 @@ def _tables(source: Source, schema: str | None) -> pa.Table:
     if schema is not None:
         wanted = schema.lower()
         if wanted not in {name.lower() for name in source.catalog.schemas()}:
-            raise NotFoundError(f"there is no schema {schema}")
+            known = [name for name in source.catalog.schemas() if name != HIDDEN_SCHEMA]
+            raise NotFoundError(
+                f"there is no schema {schema}", hint=names_hint(schema, known, "schemas")
+            )
         tables = [table for table in tables if table.schema.lower() == wanted]
     tables.sort(key=lambda table: table.full_name.key)
     return _text_table(

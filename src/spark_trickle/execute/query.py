@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_trickle.errors import BindError, NotFoundError, Position
+from spark_trickle.errors import BindError, NotFoundError, Position, names_hint
+from spark_trickle.execute.listing import visible
 from spark_trickle.execute.states import Source, table_name, version_at
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import Frames
+from spark_trickle.spark.names import view_names
 from spark_trickle.statements.conditions import (
     ColumnCondition,
     comparable,
@@ -105,8 +107,17 @@ class QueryRunner:
         return tuple(sorted((*found, *self.replaced), key=lambda s: (s.start, s.end)))
 
     def run(self, text: Spliced) -> DataFrame:
-        with spark_errors(self.sql, text):
-            return self.spark.sql(text.text)
+        try:
+            with spark_errors(self.sql, text):
+                return self.spark.sql(text.text)
+        except NotFoundError as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: NotFoundError) -> NotFoundError:
+        """The same error with a hint: tables of the lake and views of the session are in reach."""
+        name = error.message.removeprefix("there is no table ")
+        known = {*(str(table) for table in visible(self.source)), *view_names(self.spark)}
+        return NotFoundError(error.message, position=error.position, hint=names_hint(name, known))
 
     def _view(
         self, reference: TableReference, conditions: tuple[ColumnCondition, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from spark_trickle.errors import UserError
+from spark_trickle.arguments import checked_methods
+from spark_trickle.errors import RefreshError, UserError
 from spark_trickle.execute.ddl import Ddl
 from spark_trickle.execute.engine import Change, Engine
 from spark_trickle.maintain.define.definer import Definition
@@ -20,6 +21,7 @@ from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
 from spark_trickle.storage.versions.transaction import Transaction
 
 
+@checked_methods
 class StreamTableMethods:
     """Mixed into ``Lake``."""
 
@@ -66,9 +68,18 @@ class StreamTableMethods:
         """Bring a stream table up to the newest version of its sources."""
         return self._streams.refresh(name, full=full)
 
-    def refresh_all(self) -> list[RefreshReport]:
-        """Refresh all stream tables, in the order of their dependencies, at one version."""
-        return self._streams.refresh_all()
+    def refresh_all(self, *, errors: str = "report") -> list[RefreshReport]:
+        """Refresh all stream tables, in the order of their dependencies, at one version.
+
+        One that fails does not stop the others: its report says so. ``errors="raise"`` raises
+        RefreshError at the end, which carries all reports.
+        """
+        if errors not in ("report", "raise"):
+            raise UserError(f"errors cannot be {errors!r}", hint="one of: report, raise")
+        reports = self._streams.refresh_all()
+        if errors == "raise":
+            _raise_failed(reports)
+        return reports
 
     def alter_stream_table(
         self,
@@ -165,6 +176,18 @@ class StreamTableMethods:
             status=statement.status,
             dialect=dialect if statement.query is not None else None,
         )
+
+
+def _raise_failed(reports: list[RefreshReport]) -> None:
+    failed = [report for report in reports if report.failed]
+    if not failed:
+        return
+    told = "; ".join(f"{report.name}: {report.reason}" for report in failed)
+    raise RefreshError(
+        f"{len(failed)} of {len(reports)} stream tables could not be refreshed: {told}",
+        reports=tuple(reports),
+        hint="the reports of all are in the error's .reports",
+    )
 
 
 def _name(parts: tuple[str, ...]) -> TableName:

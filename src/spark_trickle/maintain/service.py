@@ -19,6 +19,7 @@ from spark_trickle.errors import (
     NotFoundError,
     TrickleError,
     UserError,
+    names_hint,
 )
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import tables_read
@@ -90,8 +91,11 @@ class StreamTables:
     def get(self, name: str | TableName) -> StreamTable:
         found = self.find(name)
         if found is None:
-            known = ", ".join(table.name for table in self.all()) or "none yet"
-            raise NotFoundError(f"there is no stream table {name}", hint=f"there are: {known}")
+            known = [table.name for table in self.all()]
+            raise NotFoundError(
+                f"there is no stream table {name}",
+                hint=names_hint(str(name), known, "stream tables"),
+            )
         return found
 
     def create(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, compile_query
-from spark_trickle.errors import NotFoundError
+from spark_trickle.errors import NameHint, NotFoundError
 from spark_trickle.execute.states import table_name
 from spark_trickle.ir.types import Column, Source
 from spark_trickle.statements.dialect import to_spark
@@ -37,14 +37,17 @@ def tables_read(catalog: Catalog, query: str, dialect: str, version: int) -> dic
 class Compiler:
     """Compiles queries; the same text over the same columns is compiled once."""
 
-    def __init__(self) -> None:
+    def __init__(self, hint: NameHint | None = None) -> None:
+        self._hint = hint
         self._kept: OrderedDict[object, CompiledQuery] = OrderedDict()
 
     def compile(self, query: str, dialect: str, tables: Iterable[Table]) -> CompiledQuery:
         tables = tuple(tables)
         key = (query, dialect, tuple((str(t), t.columns, t.sort_key) for t in tables))
         if key not in self._kept:
-            self._kept[key] = compile_query(query, sources_for(tables), dialect=dialect)
+            self._kept[key] = compile_query(
+                query, sources_for(tables), dialect=dialect, hint=self._hint
+            )
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)

@@ -114,6 +114,12 @@ class RefreshReport:
     started_at: float = field(default_factory=time.time)
     error: str | None = None
 
+    @property
+    def failed(self) -> bool:
+        """Whether it should have run and did not; one that is suspended should not."""
+        upstream = self.effective_mode == "SKIPPED" and self.reason.startswith("UPSTREAM_FAILED:")
+        return self.effective_mode == "ERROR" or upstream
+
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -66,7 +66,9 @@ class Refresher:
     """Refreshes stream tables of one lake."""
 
     engine: Engine
-    compiler: Compiler = field(default_factory=Compiler)
+
+    def __post_init__(self) -> None:
+        self.compiler = Compiler(self.engine.name_hint)
 
     def refresh(
         self,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from spark_trickle.errors import names_hint
 from spark_trickle.ir.nodes import Scan, Values
 from spark_trickle.ir.types import Column, Source
 from spark_trickle.ir.walk import fresh_copy
@@ -14,7 +15,7 @@ from spark_trickle.sql.bind.build import constant_row
 from spark_trickle.sql.bind.expressions import Binder, BindQuery
 from spark_trickle.sql.bind.generators import generate
 from spark_trickle.sql.bind.joins import Side, join, lateral_join
-from spark_trickle.sql.bind.scope import Field, Scope, of_relation, suggestion
+from spark_trickle.sql.bind.scope import Field, Scope, of_relation
 from spark_trickle.sql.bind.session import Environment, Rows, Unbuildable
 from spark_trickle.sql.bind.view import bind_view
 from spark_trickle.sql.types.coercion import BIGINT, UNKNOWN, canonical, common
@@ -118,12 +119,13 @@ class FromClause:
         view = _lookup(name, environment.session.views)
         if view is not None:
             return bind_view(view, node, environment, self.bind_query)
-        known = [*environment.session.sources, *environment.session.views, *environment.ctes]
-        raise environment.text.error(
-            node,
-            f"unknown table {name}",
-            hint=suggestion(name, known) or _known_tables(known),
-        )
+        session = environment.session
+        known = {*session.views, *environment.ctes}
+        if session.hint is None:
+            hint = names_hint(name, known | session.sources.keys())
+        else:
+            hint = session.hint(name, known)
+        raise environment.text.error(node, f"unknown table {name}", hint=hint)
 
     def _scan(self, source: Source) -> Rows:
         columns = tuple(
@@ -265,7 +267,3 @@ def _is_true(node: exp.Expr) -> bool:
 def _lookup(name: str, known: Mapping[str, object]) -> str | None:
     """The key under which a name is known, whatever its case."""
     return next((key for key in known if key.lower() == name.lower()), None)
-
-
-def _known_tables(known: Sequence[str]) -> str | None:
-    return "there are: " + ", ".join(sorted(known)[:8]) if known else "there are no tables yet"

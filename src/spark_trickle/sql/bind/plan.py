@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spark_trickle.errors import BindError
+from spark_trickle.errors import BindError, NameHint
 from spark_trickle.ir.check import check
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.types import Blocker, Notice, Source
@@ -30,10 +30,11 @@ def bind(
     sources: Mapping[str, Source],
     views: Mapping[str, str] | None = None,
     dialect: str = "spark",
+    hint: NameHint | None = None,
 ) -> Bound:
     """Parse and bind one query; raises ParseError, BindError or UnsupportedQueryError."""
     parsed = parse_query(sql, dialect)
-    session = Session(sources, views or {}, in_is_never_null=dialect == "spark")
+    session = Session(sources, views or {}, hint=hint, in_is_never_null=dialect == "spark")
     environment = Environment(session, parsed.text, top=True)
     try:
         rows = bind_query(parsed.tree, environment)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 
 from sqlglot import exp
 
+from spark_trickle.errors import suggestion
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.scalars import ref
 from spark_trickle.ir.types import Column
@@ -173,13 +173,6 @@ def _fields_in_reach(names: tuple[str, ...], scope: Scope) -> list[Field]:
     qualifier = tuple(name.lower() for name in names[:-1])
     relations = [r for r in _relations(scope) if not qualifier or r.answers(qualifier)]
     return [f for relation in relations for f in relation.fields]
-
-
-def suggestion(name: str, known: Iterable[str]) -> str | None:
-    """``did you mean …?`` if something known looks similar."""
-    by_lower = {word.lower(): word for word in known}
-    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f"did you mean {by_lower[close[0]]}?" if close else None
 
 
 def _list(what: str, known: list[str]) -> str | None:

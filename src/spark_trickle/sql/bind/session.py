@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from spark_trickle.errors import NameHint
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.types import Blocker, Notice, Source
 from spark_trickle.ir.walk import Ids
@@ -33,6 +34,8 @@ class Session:
     blockers: list[Blocker] = field(default_factory=list)
     nested: list[NestedQuery] = field(default_factory=list)
     open_views: list[str] = field(default_factory=list)
+    hint: NameHint | None = None
+    """What to say about a table that is not there, if somebody knows more names than these."""
     in_is_never_null: bool = True
     """Spark's reading of ``x IN (SELECT …)`` as a value; other dialects say NULL as in SQL."""
 

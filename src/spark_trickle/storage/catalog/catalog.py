@@ -6,12 +6,11 @@ import os
 import threading
 from collections import OrderedDict
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from spark_trickle.errors import CatalogError, NotFoundError, SourceChangedError
 from spark_trickle.settings import Settings
-from spark_trickle.storage.catalog import bootstrap, structure
+from spark_trickle.storage.catalog import bootstrap, places, structure
 from spark_trickle.storage.catalog.database import Connection, Database, SqliteDatabase
 from spark_trickle.storage.catalog.postgres import PostgresDatabase
 from spark_trickle.storage.catalog.structure import Structure
@@ -46,21 +45,33 @@ class Catalog:
 
     @classmethod
     def open(
-        cls, location: str, data_path: str | None = None, settings: Settings | None = None
+        cls,
+        location: str,
+        data_path: str | None = None,
+        settings: Settings | None = None,
+        *,
+        create: bool = True,
     ) -> Catalog:
-        """A folder (made on first use) or a ``postgresql://`` URL together with ``data_path``."""
+        """A folder (made on first use) or a ``postgresql://`` URL together with ``data_path``.
+
+        Without ``create`` the lake must be there: NotFoundError if it is not.
+        """
+        if data_path is not None:
+            places.check_data_path(data_path)
         own = settings or Settings()
         COLUMNS.resize(own.cache_bytes)
         database: Database
         if location.startswith(("postgresql://", "postgres://")):
             database = PostgresDatabase(location, own.busy_timeout_seconds)
         else:
-            folder = Path(location).absolute()
+            folder = places.folder(location)
+            if not create and not (folder / "catalog.sqlite").is_file():
+                raise places.no_lake(str(folder))
             disk.make_folder(str(folder))
             data_path = data_path or str(folder / "data")
             database = SqliteDatabase(folder / "catalog.sqlite", own.busy_timeout_seconds)
         try:
-            return cls(database, _prepared(database, data_path), own)
+            return cls(database, _prepared(database, data_path, create), own)
         except BaseException:
             database.close()
             raise
@@ -243,10 +254,12 @@ class Catalog:
                 self._plans.popitem(last=False)
 
 
-def _prepared(database: Database, data_path: str | None) -> str:
+def _prepared(database: Database, data_path: str | None, create: bool) -> str:
     """Make the catalog if there is none; the folder of its data files."""
     with database.reading() as connection:
         fresh = not connection.has_table("ducklake_metadata")
+    if fresh and not create:
+        raise places.no_lake(database.name)
     if fresh:
         with database.writing() as connection:
             if not connection.has_table("ducklake_metadata"):

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_trickle.errors import NotFoundError
+from spark_trickle.errors import NotFoundError, names_hint
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.files import disk
 from spark_trickle.storage.files.types import spark_text
 from spark_trickle.storage.files.values import from_text
-from spark_trickle.storage.records import Column, Table, TableName
+from spark_trickle.storage.records import HIDDEN_SCHEMA, Column, Table, TableName
 
 PRIMARY_KEY = "trickle.primary_key"
 CLUSTER_BY = "trickle.cluster_by"
@@ -43,15 +43,20 @@ class Structure:
     def schema(self, name: str) -> Schema:
         found = self.schemas.get(name.lower())
         if found is None:
-            known = ", ".join(s.name for s in self.schemas.values())
-            raise NotFoundError(f"schema {name} does not exist", hint=f"schemas: {known}")
+            known = [s.name for s in self.schemas.values() if s.name != HIDDEN_SCHEMA]
+            raise NotFoundError(
+                f"schema {name} does not exist", hint=names_hint(name, known, "schemas")
+            )
         return found
 
     def table(self, name: str | TableName | Table) -> Table:
         wanted = name.full_name if isinstance(name, Table) else TableName.of(name)
         found = self.tables.get(wanted.key)
         if found is None:
-            raise NotFoundError(f"table {wanted} does not exist")
+            known = [str(t) for t in self.tables.values() if t.schema != HIDDEN_SCHEMA]
+            raise NotFoundError(
+                f"table {wanted} does not exist", hint=names_hint(str(wanted), known)
+            )
         return found
 
     def by_id(self, table_id: int) -> Table | None:

@@ -1,0 +1,71 @@
+"""Where a lake may be: a folder of this machine, or a PostgreSQL database."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from spark_trickle.errors import NotFoundError, UserError
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?:/|$)|(\w+):\w+://")
+"""An URL, also one that ``Path`` has made ``s3:/bucket`` of."""
+_OBJECTS = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "hdfs", "oss")
+_KINDS = "a folder, or postgresql://…"
+
+
+def folder(location: str) -> Path:
+    """The folder that a location names; UserError for what is none, so that none is made by mistake."""
+    text = location.strip()
+    if not text:
+        raise UserError("the lake's location is empty", hint=f"give {_KINDS}")
+    found = _SCHEME.match(text)
+    if found is not None:
+        raise _not_here((found.group(1) or found.group(2)).lower(), text)
+    path = Path(location).absolute()
+    if path.is_file():
+        lake = path.parent if path.name == "catalog.sqlite" else None
+        raise UserError(
+            f"{path} is a file; a lake is a folder",
+            hint=f"give {lake}" if lake else "give the folder that holds catalog.sqlite",
+        )
+    return path
+
+
+def check_data_path(path: str) -> None:
+    """UserError for what is neither a folder nor an URI of a file system."""
+    if not path.strip():
+        raise UserError(
+            "data_path is empty", hint="give a folder or an URI such as s3a://bucket/lake"
+        )
+    found = _SCHEME.match(path.strip())
+    if found is None:
+        return
+    scheme = (found.group(1) or found.group(2)).lower()
+    if scheme not in (*_OBJECTS, "file"):
+        raise UserError(
+            f"data files cannot be in {scheme}: {path}",
+            hint="give a folder or an URI such as s3a://bucket/lake",
+        )
+    if "://" not in path:
+        raise UserError(
+            f"{path} lacks a slash after {scheme}:/", hint="give an URI as text, not as a Path"
+        )
+
+
+def no_lake(place: str) -> NotFoundError:
+    return NotFoundError(
+        f"there is no lake in {place}", hint="check the spelling, or make one with `trickle init`"
+    )
+
+
+def _not_here(scheme: str, text: str) -> UserError:
+    if scheme in _OBJECTS:
+        return UserError(
+            f"a lake's catalog cannot be in {scheme}: {text}",
+            hint=f'data files can: connect("postgresql://…", data_path="{text}")',
+        )
+    if scheme == "file":
+        return UserError(
+            f"a folder is named by its path, not by an URL: {text}", hint="leave file: out"
+        )
+    return UserError(f"a lake cannot be in {scheme}: {text}", hint=f"give {_KINDS}")
