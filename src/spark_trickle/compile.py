@@ -14,6 +14,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from spark_trickle.delta.describe import describe_delta, describe_parts, describe_strategy
+from spark_trickle.delta.fast_path import FastPath, NoFastPath, fast_path
 from spark_trickle.delta.needs import Need, needs
 from spark_trickle.delta.parts import delta_part
 from spark_trickle.delta.segment import Part, cut
@@ -103,6 +104,13 @@ class CompiledQuery:
         """The sources that the query reads, sorted."""
         plan = self.normalized
         return tuple(sorted({scan.source for scan in scans(plan)})) if plan is not None else ()
+
+    @cached_property
+    def fast_path(self) -> FastPath:
+        """How each commit's changes fold into the stored groups, or why they do not."""
+        if isinstance(self.verdict, FullOnly):
+            return NoFastPath(self.verdict.code, self.verdict.message)
+        return fast_path(self.parts)
 
     def delta(self, changed: Collection[str], insert_only: Collection[str] = ()) -> DeltaPlan:
         """The delta of every part when exactly these sources changed.

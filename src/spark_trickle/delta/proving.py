@@ -1,0 +1,475 @@
+"""Bound expressions as exact ones (``ir/exact.py``), or the reason why one is not proven.
+
+The list is closed: a node is translated by the rule of its very class or refused. Types follow
+Spark's rules and are compared with those that the binder gave; every coercion becomes a cast. No rule
+depends on the time zone. With ANSI off what would be an error is NULL or wraps: such nodes are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from sqlglot import exp
+
+from spark_trickle.ir.aggregates import decimal_parameters
+from spark_trickle.ir.exact import EPOCH, INTEGER_BITS, Call, Constant, Exact, Input, Kind, Op, Type
+from spark_trickle.ir.scalars import column_id, conjuncts, disjuncts
+
+BOOLEAN, INT, BIGINT, DOUBLE = map(Type, (Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.DOUBLE))
+STRING, DATE, VOID, OPAQUE = map(Type, (Kind.STRING, Kind.DATE, Kind.VOID, Kind.OPAQUE))
+NEGATED_DIGITS = 34
+"""Spark rounds the negative of a decimal to so many digits."""
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_KINDS = {
+    exp.DType.BOOLEAN: Kind.BOOLEAN,
+    exp.DType.TINYINT: Kind.TINYINT,
+    exp.DType.SMALLINT: Kind.SMALLINT,
+    exp.DType.INT: Kind.INT,
+    exp.DType.BIGINT: Kind.BIGINT,
+    exp.DType.DOUBLE: Kind.DOUBLE,
+    exp.DType.TEXT: Kind.STRING,
+    exp.DType.BINARY: Kind.BINARY,
+    exp.DType.DATE: Kind.DATE,
+    exp.DType.TIMESTAMP: Kind.TIMESTAMP,
+    exp.DType.TIMESTAMPTZ: Kind.TIMESTAMP,
+    exp.DType.TIMESTAMPLTZ: Kind.TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: Kind.TIMESTAMP_NTZ,
+    exp.DType.NULL: Kind.VOID,
+}
+
+
+class Unproven(Exception):
+    """No rule gives Spark's answer for certain; ``code`` is stable, the message is for people."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def exact_type(type: exp.DataType) -> Type:
+    """A type of the binder; OPAQUE if we know no more of it than NULL."""
+    decimal = decimal_parameters(type)
+    if decimal is not None:
+        return Type(Kind.DECIMAL, *decimal)
+    plain = not type.expressions and type.args.get("collate") is None
+    kind = _KINDS.get(type.this) if plain else None
+    return OPAQUE if kind is None else Type(kind)
+
+
+@dataclass(frozen=True)
+class Prover:
+    """Translates expressions over columns whose exact expressions are known."""
+
+    columns: Mapping[int, Exact]
+    ansi: bool = True
+
+    def prove(self, node: exp.Expression) -> Exact:
+        """The exact expression; raises Unproven."""
+        rule = _RULES.get(type(node))
+        if rule is None:
+            raise unproven(node, f"{_name(node)} is not on the list of proven expressions")
+        result = rule(self, node)
+        if node.type is None or node.type.this == exp.DType.UNKNOWN or isinstance(result, Input):
+            return result
+        known = exact_type(node.type)
+        if known != result.type and VOID not in (known, result.type):
+            raise unproven(node, f"its type is {result.type} by one rule, {known} by another")
+        return result
+
+    def condition(self, node: exp.Expression) -> Exact:
+        """A BOOLEAN expression."""
+        found = self.prove(node)
+        if found.type.kind not in (Kind.BOOLEAN, Kind.VOID):
+            raise unproven(node, f"a condition of type {found.type}")
+        return found
+
+    def may_fail(self, node: exp.Expression) -> None:
+        """Note that a node raises on some values, which only ANSI mode does."""
+        if not self.ansi:
+            raise Unproven("ANSI_OFF", f"with ANSI off an overflow is no error: {readable(node)}")
+
+
+def unproven(node: exp.Expr, reason: str) -> Unproven:
+    return Unproven("EXPRESSION", f"{readable(node)}: {reason}")
+
+
+def readable(node: exp.Expr) -> str:
+    """An expression as text for messages, without the numbers of its columns."""
+    text = re.sub(r"`([^`]*)#\d+`", r"\1", node.sql("spark"))
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _name(node: exp.Expr) -> str:
+    return node.sql_name().lower() if isinstance(node, exp.Func) else node.key.upper()
+
+
+# Types that meet
+
+
+def meet(a: Type, b: Type) -> Type | None:
+    """The type in which two values are compared or chosen from; None where that is not exact."""
+    if a == b or b.kind is Kind.VOID:
+        return a
+    if a.kind is Kind.VOID:
+        return b
+    if a.integral and b.integral:
+        return max(a, b, key=lambda type: INTEGER_BITS[type.kind])
+    if a.digits is not None and b.digits is not None:
+        (p1, s1), (p2, s2) = a.digits, b.digits
+        scale = max(s1, s2)
+        precision = max(p1 - s1, p2 - s2) + scale
+        return Type(Kind.DECIMAL, precision, scale) if precision <= 38 else None
+    numbers = all(t.digits is not None or t.kind is Kind.DOUBLE for t in (a, b))
+    return DOUBLE if numbers else None
+
+
+def cast(value: Exact, target: Type) -> Exact:
+    """The value in another type that holds it."""
+    if value.type == target:
+        return value
+    if isinstance(value, Constant) and value.value is None:
+        return Constant(None, target)
+    if isinstance(value, Constant) and value.type.integral and _holds(value.type, target):
+        assert isinstance(value.value, int)
+        whole = value.value * 10**target.scale
+        return Constant(float(whole) if target == DOUBLE else whole, target)
+    return Call(Op.CAST, (value,), target)
+
+
+def _together(node: exp.Expr, values: list[Exact]) -> list[Exact]:
+    """The values in one type."""
+    values = _with_dates(values)
+    target = VOID
+    for value in values:
+        common = meet(target, value.type)
+        if common is None or common.kind is Kind.OPAQUE:
+            raise unproven(node, f"{target} beside {value.type}")
+        target = common
+    return [cast(value, target) for value in values]
+
+
+def _with_dates(values: list[Exact]) -> list[Exact]:
+    """Texts that stand beside dates are dates."""
+    if not any(value.type.kind is Kind.DATE for value in values):
+        return values
+    return [
+        (_day(value.value) or value)
+        if isinstance(value, Constant) and isinstance(value.value, str)
+        else value
+        for value in values
+    ]
+
+
+def _day(text: str) -> Constant | None:
+    if not _DAY.fullmatch(text):
+        return None
+    try:
+        return Constant(date.fromisoformat(text).toordinal() - EPOCH, DATE)
+    except ValueError:
+        return None
+
+
+# Rules, one per class of node
+
+
+def _column(prover: Prover, node: exp.Expression) -> Exact:
+    assert isinstance(node, exp.Column)
+    return prover.columns[column_id(node)]
+
+
+def _literal(_: Prover, node: exp.Expression) -> Exact:
+    if node.is_string:
+        return Constant(node.name, STRING)
+    return _number(node, node.name.lower())
+
+
+def _number(node: exp.Expr, text: str) -> Exact:
+    if "e" in text:
+        return Constant(float(text), DOUBLE)
+    whole, _, fraction = text.lstrip("-").partition(".")
+    value = int(text.replace(".", ""))
+    if "." in text or not -(2**63) <= value < 2**63:
+        precision = max(len(whole.lstrip("0")) + len(fraction), 1)
+        if precision > 38:
+            raise unproven(node, "more than 38 digits")
+        return Constant(value, Type(Kind.DECIMAL, precision, len(fraction)))
+    return Constant(value, INT if -(2**31) <= value < 2**31 else BIGINT)
+
+
+def _negative(prover: Prover, node: exp.Expression) -> Exact:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return _number(node, f"-{node.this.name.lower()}")
+    value = prover.prove(node.this)
+    if value.type.integral:
+        prover.may_fail(node)
+    elif value.type.kind is not Kind.DECIMAL or value.type.precision > NEGATED_DIGITS:
+        raise unproven(node, f"the negative of {value.type}")
+    return Call(Op.NEGATE, (value,), value.type)
+
+
+def _arithmetic(op: Op) -> _Rule:
+    def rule(prover: Prover, node: exp.Expression) -> Exact:
+        left, right = prover.prove(node.this), prover.prove(node.expression)
+        prover.may_fail(node)
+        if left.type.integral and right.type.integral:
+            return _integers(op, left, right)
+        if op is Op.QUOTIENT:
+            raise unproven(node, f"{op.value} of {left.type} and {right.type}")
+        return _numbers(op, node, left, right)
+
+    return rule
+
+
+def _integers(op: Op, left: Exact, right: Exact) -> Exact:
+    target = meet(left.type, right.type)
+    if op is Op.QUOTIENT:
+        target = BIGINT
+    if op is Op.DIVIDE:
+        target = DOUBLE
+    assert target is not None
+    return Call(op, (cast(left, target), cast(right, target)), target)
+
+
+def _numbers(op: Op, node: exp.Expression, left: Exact, right: Exact) -> Exact:
+    if op is Op.DIVIDE and DOUBLE in (left.type, right.type) and meet(left.type, right.type):
+        return Call(op, (cast(left, DOUBLE), cast(right, DOUBLE)), DOUBLE)
+    if Kind.DECIMAL not in (left.type.kind, right.type.kind):
+        raise unproven(node, f"{op.value} of {left.type} and {right.type}")
+    a, b = _digits(node.this, left), _digits(node.expression, right)
+    if a is None or b is None or (op is Op.REMAINDER and a[0] - a[1] + b[1] > 38):
+        raise unproven(node, f"{op.value} of {left.type} and {right.type}")
+    return Call(op, (_as_decimal(left, a), _as_decimal(right, b)), _decimal(op, a, b))
+
+
+def _digits(node: exp.Expr, value: Exact) -> tuple[int, int] | None:
+    """Precision and scale of an operand; an integer literal counts only the digits it has."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    literal = isinstance(node, exp.Literal) or (
+        isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)
+    )
+    if literal and isinstance(value, Constant) and value.type.integral:
+        assert isinstance(value.value, int)
+        return len(str(abs(value.value))), 0
+    return value.type.digits
+
+
+def _as_decimal(value: Exact, digits: tuple[int, int]) -> Exact:
+    target = Type(Kind.DECIMAL, *digits)
+    return Constant(value.value, target) if isinstance(value, Constant) else cast(value, target)
+
+
+def _decimal(op: Op, a: tuple[int, int], b: tuple[int, int]) -> Type:
+    """Spark's type of an operation on decimals: past 38 digits the scale gives way, down to six."""
+    (p1, s1), (p2, s2) = a, b
+    if op is Op.MULTIPLY:
+        precision, scale = p1 + p2 + 1, s1 + s2
+    elif op is Op.DIVIDE:
+        scale = max(6, s1 + p2 + 1)
+        precision = p1 - s1 + s2 + scale
+    elif op is Op.REMAINDER:
+        scale = max(s1, s2)
+        precision = min(p1 - s1, p2 - s2) + scale
+    else:
+        scale = max(s1, s2)
+        precision = max(p1 - s1, p2 - s2) + scale + 1
+    if precision > 38:
+        precision, scale = 38, max(38 - (precision - scale), min(scale, 6))
+    return Type(Kind.DECIMAL, precision, scale)
+
+
+def _comparison(op: Op, *, negated: bool = False) -> _Rule:
+    def rule(prover: Prover, node: exp.Expression) -> Exact:
+        sides = _together(node, [prover.prove(node.this), prover.prove(node.expression)])
+        found = Call(op, tuple(sides), BOOLEAN)
+        return Call(Op.NOT, (found,), BOOLEAN) if negated else found
+
+    return rule
+
+
+def _and(prover: Prover, node: exp.Expression) -> Exact:
+    return Call(Op.AND, tuple(map(prover.condition, conjuncts(node))), BOOLEAN)
+
+
+def _or(prover: Prover, node: exp.Expression) -> Exact:
+    return Call(Op.OR, tuple(map(prover.condition, disjuncts(node))), BOOLEAN)
+
+
+def _not(prover: Prover, node: exp.Expression) -> Exact:
+    return Call(Op.NOT, (prover.condition(node.this),), BOOLEAN)
+
+
+def _is(prover: Prover, node: exp.Expression) -> Exact:
+    value = prover.prove(node.this)
+    if isinstance(node.expression, exp.Null):
+        return Call(Op.IS_NULL, (value,), BOOLEAN)
+    if isinstance(node.expression, exp.Boolean) and value.type == BOOLEAN:
+        return Call(Op.SAME, (value, prover.prove(node.expression)), BOOLEAN)
+    raise unproven(node, "IS of something else than NULL, TRUE and FALSE")
+
+
+def _between(prover: Prover, node: exp.Expression) -> Exact:
+    if node.args.get("symmetric"):
+        raise unproven(node, "BETWEEN SYMMETRIC is not on the list of proven expressions")
+    value = _cheap(prover, node.this)
+    low, high = prover.prove(node.args["low"]), prover.prove(node.args["high"])
+    tests = [
+        Call(op, tuple(_together(node, [value, bound])), BOOLEAN)
+        for op, bound in ((Op.AT_LEAST, low), (Op.AT_MOST, high))
+    ]
+    return Call(Op.AND, tuple(tests), BOOLEAN)
+
+
+def _cheap(prover: Prover, node: exp.Expression) -> Exact:
+    """An operand that Spark may compute before its turn: it must not fail."""
+    value = prover.prove(node)
+    if not isinstance(value, Input | Constant) and _can_fail(value):
+        raise unproven(node, "it may fail, and Spark may compute it before its turn")
+    return value
+
+
+def _can_fail(value: Exact) -> bool:
+    if not isinstance(value, Call):
+        return False
+    if value.op is Op.CAST:
+        failing = not _holds(value.args[0].type, value.type)
+    elif value.op is Op.REMAINDER:
+        failing = not (isinstance(value.args[1], Constant) and value.args[1].value)
+    else:
+        failing = value.op in _FAILING
+    return failing or any(map(_can_fail, value.args))
+
+
+_FAILING = frozenset({Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE, Op.QUOTIENT, Op.NEGATE})
+
+
+def _in(prover: Prover, node: exp.Expression) -> Exact:
+    if not node.expressions or any(node.args.get(a) for a in ("query", "unnest", "field")):
+        raise unproven(node, "IN of something else than a list")
+    values = [prover.prove(value) for value in (node.this, *node.expressions)]
+    return Call(Op.IN, tuple(_together(node, values)), BOOLEAN)
+
+
+def _case(prover: Prover, node: exp.Expression) -> Exact:
+    branches = node.args["ifs"]
+    tests = [_test(prover, node.this, branch) for branch in branches]
+    default = node.args.get("default")
+    values = [prover.prove(branch.args["true"]) for branch in branches]
+    values.append(Constant(None, VOID) if default is None else prover.prove(default))
+    return _choice(node, tests, values)
+
+
+def _test(prover: Prover, subject: exp.Expression | None, branch: exp.Expression) -> Exact:
+    if subject is None:
+        return prover.condition(branch.this)
+    sides = _together(branch, [prover.prove(subject), prover.prove(branch.this)])
+    return Call(Op.EQUAL, tuple(sides), BOOLEAN)
+
+
+def _choice(node: exp.Expr, tests: list[Exact], values: list[Exact]) -> Exact:
+    values = _together(node, values)
+    pairs = [part for pair in zip(tests, values, strict=False) for part in pair]
+    return Call(Op.CASE, (*pairs, values[-1]), values[-1].type)
+
+
+def _if(prover: Prover, node: exp.Expression) -> Exact:
+    default = node.args.get("false")
+    values = [prover.prove(node.args["true"])]
+    values.append(Constant(None, VOID) if default is None else prover.prove(default))
+    return _choice(node, [prover.condition(node.this)], values)
+
+
+def _coalesce(prover: Prover, node: exp.Expression) -> Exact:
+    values = _together(node, [prover.prove(v) for v in (node.this, *node.expressions)])
+    return Call(Op.COALESCE, tuple(values), values[0].type)
+
+
+def _nullif(prover: Prover, node: exp.Expression) -> Exact:
+    value, other = _cheap(prover, node.this), prover.prove(node.expression)
+    test = Call(Op.EQUAL, tuple(_together(node, [value, other])), BOOLEAN)
+    return Call(Op.CASE, (test, Constant(None, value.type), value), value.type)
+
+
+def _cast(prover: Prover, node: exp.Expression) -> Exact:
+    value, target = prover.prove(node.this), exact_type(node.args["to"])
+    if isinstance(value, Constant) and isinstance(value.value, str) and target == DATE:
+        day = _day(value.value)
+        if day is not None:
+            return day
+    if value.type == target or value.type == VOID:
+        return cast(value, target)
+    if value.type == BOOLEAN and target.integral:
+        one, zero, null = (Constant(v, target) for v in (1, 0, None))
+        no = Call(Op.NOT, (value,), BOOLEAN)
+        return Call(Op.CASE, (value, one, no, zero, null), target)
+    if value.type == DOUBLE and target == BIGINT:
+        prover.may_fail(node)
+        return cast(value, target)
+    if value.type.digits is None or (target.digits is None and target != DOUBLE):
+        raise unproven(node, f"a cast of {value.type} to {target}")
+    if target.integral and target != BIGINT and value.type.scale > 5 and value.type.precision > 15:
+        # Spark goes through a double, which may round up to the next whole number.
+        raise unproven(node, f"a cast of {value.type} to {target}")
+    if not _holds(value.type, target):
+        prover.may_fail(node)
+    return cast(value, target)
+
+
+def _holds(value: Type, target: Type) -> bool:
+    """Whether a type holds every value of another one."""
+    if target == DOUBLE:
+        return True
+    if value.integral and target.integral:
+        return INTEGER_BITS[value.kind] <= INTEGER_BITS[target.kind]
+    return target.kind is Kind.DECIMAL and meet(value, target) == target
+
+
+def _paren(prover: Prover, node: exp.Expression) -> Exact:
+    return prover.prove(node.this)
+
+
+def _boolean(_: Prover, node: exp.Expression) -> Exact:
+    return Constant(bool(node.this), BOOLEAN)
+
+
+def _null(_: Prover, __: exp.Expression) -> Exact:
+    return Constant(None, VOID)
+
+
+_Rule = Callable[[Prover, exp.Expression], Exact]
+_RULES: dict[type[exp.Expr], _Rule] = {
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Boolean: _boolean,
+    exp.Null: _null,
+    exp.Paren: _paren,
+    exp.Neg: _negative,
+    exp.Add: _arithmetic(Op.ADD),
+    exp.Sub: _arithmetic(Op.SUBTRACT),
+    exp.Mul: _arithmetic(Op.MULTIPLY),
+    exp.Div: _arithmetic(Op.DIVIDE),
+    exp.IntDiv: _arithmetic(Op.QUOTIENT),
+    exp.Mod: _arithmetic(Op.REMAINDER),
+    exp.EQ: _comparison(Op.EQUAL),
+    exp.NEQ: _comparison(Op.UNEQUAL),
+    exp.LT: _comparison(Op.LESS),
+    exp.LTE: _comparison(Op.AT_MOST),
+    exp.GT: _comparison(Op.GREATER),
+    exp.GTE: _comparison(Op.AT_LEAST),
+    exp.NullSafeEQ: _comparison(Op.SAME),
+    exp.NullSafeNEQ: _comparison(Op.SAME, negated=True),
+    exp.And: _and,
+    exp.Or: _or,
+    exp.Not: _not,
+    exp.Is: _is,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Coalesce: _coalesce,
+    exp.Nullif: _nullif,
+    exp.Cast: _cast,
+}
