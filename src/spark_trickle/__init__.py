@@ -23,10 +23,11 @@ from spark_trickle.errors import (
     UnsupportedQueryError,
     UserError,
 )
-from spark_trickle.lake import ChangeSummary, Lake, LakeTransaction, connect
+from spark_trickle.lake import ChangeSummary, Lake, connect
 from spark_trickle.maintain.records.monitor import StreamTableInfo
 from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.settings import Settings
+from spark_trickle.transaction import LakeTransaction
 
 __version__ = "0.1.0"
 

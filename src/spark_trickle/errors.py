@@ -144,6 +144,9 @@ class InternalError(TrickleError):
 class InvariantError(InternalError):
     """A refresh met a state that cannot be: the stream table needs to be reinitialised."""
 
+    stream: str | None = None
+    """The uuid of the stream table, where a transaction met it."""
+
 
 NameHint = Callable[[str, Iterable[str]], str]
 """What to say about a name that is not there; given the name and those in reach."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_trickle.arguments import checked, checked_methods
-from spark_trickle.errors import CommitConflictError, UserError
+from spark_trickle.errors import CommitConflictError, InvariantError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource
 from spark_trickle.maintain.methods import StreamTableMethods
@@ -20,12 +18,11 @@ from spark_trickle.settings import Settings
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.dialect import to_spark
-from spark_trickle.statements.stream import parse_stream_statement
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
 from spark_trickle.storage.versions import preimages
-from spark_trickle.storage.versions.transaction import Record, Transaction
+from spark_trickle.transaction import REPEATABLE_READ, LakeTransaction, commit_on_newest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,12 +149,14 @@ class Lake(StreamTableMethods):
             plan.before, plan.after, plan.inserted_rows, plan.deleted_rows, plan.bytes
         )
 
-    def transaction(self, *, check_reads: bool = False) -> LakeTransaction:
+    def transaction(self, isolation: str = REPEATABLE_READ) -> LakeTransaction:
         """Several statements, all or nothing. A conflict is the caller's to retry.
 
-        ``check_reads``: commit also fails when a table that was read has moved since.
+        READ COMMITTED: each statement sees the newest commits and the transaction's own writes, which
+        are moved onto the newest version at commit. REPEATABLE READ: all see the version it began
+        from. SERIALIZABLE: commit also fails when a table that was read has moved since.
         """
-        return LakeTransaction(self._catalog, self._engine, check_reads=check_reads)
+        return LakeTransaction(self._catalog, self._engine, self._failed, isolation)
 
     @property
     def version(self) -> int:
@@ -202,6 +201,10 @@ class Lake(StreamTableMethods):
     def _now(self) -> Source:
         return SnapshotSource(self._catalog, self._catalog.version())
 
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, InvariantError):
+            self._streams.note_breach(error)
+
     def _change_plan(self, name: str, before: int, after: int | None) -> ChangePlan:
         return self._catalog.changes(TableName.of(name), before, after)
 
@@ -212,109 +215,19 @@ class Lake(StreamTableMethods):
             tx = self._catalog.begin()
             try:
                 answer = work(TransactionSource(self._catalog, tx))
-                tx.commit()
+                if tx.prepare() and tx.notes:
+                    commit_on_newest(self._catalog, tx)
+                else:
+                    tx.commit()
                 return answer
             except CommitConflictError:
+                tx.rollback()
                 attempt += 1
                 if attempt > self._settings.commit_retries:
                     raise
                 # Losers come back at different moments.
                 time.sleep(random.uniform(0, 0.01 * 2 ** min(attempt, 6)))
-            except BaseException:
+            except BaseException as error:
                 tx.rollback()
+                self._failed(error)
                 raise
-
-
-@checked_methods
-class LakeTransaction:
-    """Statements that commit together; reads see the transaction's own writes.
-
-    Leaving the ``with`` block commits; an exception rolls back.
-    """
-
-    def __init__(self, catalog: Catalog, engine: Engine, *, check_reads: bool) -> None:
-        self._engine = engine
-        self._tx: Transaction = catalog.begin()
-        self._source = TransactionSource(catalog, self._tx, check_reads=check_reads)
-        self._open = True
-
-    def sql(self, text: str, *, dialect: str = "spark") -> Any:
-        """As ``Lake.sql``, inside the transaction; statements about stream tables stay outside."""
-        self._must_be_open()
-        if parse_stream_statement(text, dialect) is not None:
-            raise UserError(
-                "statements about stream tables are transactions of their own",
-                hint="run it with lake.sql, before or after this transaction",
-            )
-        text = to_spark(text, dialect)
-        statement = ast.parse_statement(text)
-        match statement:
-            case ast.Query():
-                return self._engine.query(text, statement, self._source)
-            case ast.ShowTables() | ast.ShowSchemas() | ast.Describe():
-                return self._engine.local(self._engine.listing(statement, self._source))
-            case _:
-                return self._engine.change(text, statement, self._source)
-
-    def append(self, name: str, data: Any) -> int:
-        self._must_be_open()
-        return self._engine.append(self._source, TableName.of(name), data)
-
-    def table(self, name: str) -> DataFrame:
-        self._must_be_open()
-        table = self._source.table(TableName.of(name))
-        return self._engine.scan(self._source.scan(table))
-
-    @contextmanager
-    def savepoint(self) -> Iterator[None]:
-        """What is done inside is undone if an exception leaves the block."""
-        self._must_be_open()
-        mark = self._tx.savepoint()
-        try:
-            yield
-        except BaseException:
-            self._tx.rollback_to(mark)
-            raise
-
-    def record(self, callback: Record) -> None:
-        """Have ``callback(connection, version)`` write its own rows inside the commit."""
-        self._must_be_open()
-        self._tx.record(callback)
-
-    @property
-    def base(self) -> int:
-        """The version that the transaction reads."""
-        return self._tx.base
-
-    def commit(self) -> int:
-        """Commit; the new version. CommitConflictError if another writer got in the way."""
-        self._must_be_open()
-        self._open = False
-        return self._tx.commit()
-
-    def rollback(self) -> None:
-        self._must_be_open()
-        self._open = False
-        self._tx.rollback()
-
-    def __enter__(self) -> LakeTransaction:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if not self._open:
-            return
-        if kind is None:
-            self.commit()
-        else:
-            self.rollback()
-
-    def _must_be_open(self) -> None:
-        if not self._open:
-            raise UserError(
-                "the transaction is over", hint="begin another one with lake.transaction()"
-            )

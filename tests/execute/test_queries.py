@@ -209,7 +209,7 @@ def test_conflicts(shop):
     with pytest.raises(CommitConflictError, match="orders"):
         tx.commit()
     assert shop.table("orders").count() == 2
-    tx = shop.transaction(check_reads=True)
+    tx = shop.transaction(isolation="SERIALIZABLE")
     tx.sql("INSERT INTO orders SELECT 50, name, 1 FROM ref.customer")
     shop.sql("INSERT INTO ref.customer VALUES ('new', 'Rome')")
     with pytest.raises(CommitConflictError, match="customer"):

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 Listing = ast.ShowTables | ast.ShowSchemas | ast.Describe
 Change = ast.Insert | ast.Update | ast.Delete | ast.Merge | ast.Truncate
-Guard = Callable[[Transaction, Change | ddl.Ddl | TableName], None]
 
 
 class Engine:
@@ -50,8 +49,6 @@ class Engine:
         self.settings = settings
         self.relations: dict[str, Callable[[], pa.Table]] = {}
         """Relations of the schema ``trickle``, made when a query asks for them."""
-        self.guard: Guard | None = None
-        """Asked before a statement changes anything; raises to refuse."""
         self._frames: Frames | None = None
 
     @property
@@ -116,8 +113,8 @@ class Engine:
     ) -> int | None:
         """Do the statement inside the transaction; the rows affected, None for DDL."""
         tx = source.tx
-        if self.guard is not None:
-            self.guard(tx, statement)
+        for participant in tx.participants:
+            participant.before_write(tx, statement)
         savepoint = tx.savepoint()
         try:
             match statement:
@@ -139,8 +136,8 @@ class Engine:
     def append(self, source: TransactionSource, name: TableName, data: Any) -> int:
         """Rows from outside, by column name."""
         tx = source.tx
-        if self.guard is not None:
-            self.guard(tx, name)
+        for participant in tx.participants:
+            participant.before_write(tx, name)
         table = tx.table(name)
         arrow = rows.to_arrow(table, data)
         if arrow is not None:

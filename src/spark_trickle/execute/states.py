@@ -51,6 +51,8 @@ class TransactionSource:
     def scan(self, table: Table) -> ScanPlan:
         if self._check_reads and table.id >= 0:
             self.tx.read(table)
+        for participant in self.tx.participants:
+            participant.before_read(self.tx, table)
         return self.tx.scan(table)
 
 

@@ -6,9 +6,9 @@ from typing import Any, assert_never
 
 from spark_trickle.arguments import checked_methods
 from spark_trickle.errors import RefreshError, UserError
-from spark_trickle.execute.ddl import Ddl
-from spark_trickle.execute.engine import Change, Engine
+from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.maintain.immediate.participant import StreamTableParticipant
 from spark_trickle.maintain.records.monitor import (
     StreamTableInfo,
     history_relation,
@@ -18,7 +18,6 @@ from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.maintain.service import Difference, StreamTables
 from spark_trickle.statements import stream as ast
 from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
-from spark_trickle.storage.versions.transaction import Transaction
 
 
 @checked_methods
@@ -30,7 +29,7 @@ class StreamTableMethods:
 
     def _attach(self, engine: Engine) -> None:
         """Have statements looked at, and offer the relations of the schema ``trickle``."""
-        engine.guard = self._guard
+        engine.catalog.participants.append(StreamTableParticipant(lambda: self._streams))
         engine.relations["stream_tables"] = lambda: tables_relation(self.stream_tables())
         engine.relations["refresh_history"] = lambda: history_relation(self.refresh_history())
 
@@ -39,14 +38,6 @@ class StreamTableMethods:
         if self._opened_streams is None:
             self._opened_streams = StreamTables(self._engine)
         return self._opened_streams
-
-    def _guard(self, tx: Transaction, statement: Change | Ddl | TableName) -> None:
-        """Refuse what would break a stream table."""
-        guard = self._streams.guard(tx)
-        if isinstance(statement, TableName):
-            guard.writes(statement)
-        else:
-            guard.check(statement)
 
     def create_stream_table(
         self,

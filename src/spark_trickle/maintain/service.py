@@ -25,6 +25,7 @@ from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import tables_read
 from spark_trickle.maintain.define.definer import MODES, Definer, Definition
 from spark_trickle.maintain.guard import Guard
+from spark_trickle.maintain.immediate.upkeep import Upkeep, is_kept
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.monitor import StreamTableInfo, describe
@@ -49,6 +50,7 @@ SUSPENDED, UPSTREAM_FAILED, UPSTREAM_SUSPENDED = (
 _SUSPENSIONS = (f"{SUSPENDED}:", f"{UPSTREAM_SUSPENDED}:")
 NEW_QUERY = Choice("FULL", "NEW_QUERY", "the query changed")
 REPAIR = Choice("FULL", "REPAIR", "a repair was asked for")
+RESYNC = Choice("FULL", "RESYNC", "from now on it follows every commit")
 SIBLINGS = 4
 """Stream tables that do not read each other are refreshed in this many threads."""
 
@@ -73,6 +75,8 @@ class StreamTables:
         self._engine = engine
         self._refresher = Refresher(engine)
         self._definer = Definer(self._refresher)
+        self.upkeep = Upkeep(self._refresher)
+        self.history_rows = engine.settings.history_rows
         with self._catalog.writing() as connection:
             records.create_tables(connection)
 
@@ -145,8 +149,10 @@ class StreamTables:
         if query is not None:
             wanted = _definition(changed, query=query, dialect=dialect)
             self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
-            return
-        self._set(stream, changed)
+        elif is_kept(replace(changed, populated=True)) and not is_kept(stream):
+            self._definer.redefine(changed, _definition(changed), self.all(), RESYNC)
+        else:
+            self._set(stream, changed)
 
     def _set(self, stream: StreamTable, changed: StreamTable) -> None:
         """Give a stream table other settings."""
@@ -232,6 +238,12 @@ class StreamTables:
             return RefreshReport(
                 stream.name, "ERROR", reason, stream.refresh_mode, error=str(error)
             )
+
+    def note_breach(self, error: InvariantError) -> None:
+        """A stream table that a transaction found impossible is taken out of service."""
+        for stream in self.all():
+            if stream.uuid == error.stream:
+                self._refresher.note_failure(stream, stream.refresh_mode, error)
 
     def _skip(self, stream: StreamTable, reason: str) -> RefreshReport:
         report = RefreshReport(stream.name, "SKIPPED", reason, stream.refresh_mode)

@@ -88,6 +88,9 @@ class Definer:
             if there is not None:
                 graph.refuse_cycle(known, there.uuid, there.name, uuids)
             stream = self._make(wanted, compiled, tables, tx, run, there, known)
+            if wanted.refresh_mode == "IMMEDIATE":
+                for table in tables.values():
+                    tx.read(table)  # writers that came between would not know of it
             report = None
             if wanted.initialize:
                 pinned = _pinned(tables, self.refresher.engine.catalog.at(tx.base))
@@ -111,15 +114,12 @@ class Definer:
     def check(self, wanted: Definition, compiled: CompiledQuery) -> None:
         """UnsupportedQueryError if the asked mode cannot maintain the query."""
         judged = compiled.verdict
-        if wanted.refresh_mode == "IMMEDIATE":
+        if isinstance(judged, FullOnly) and wanted.refresh_mode in ("DIFFERENTIAL", "IMMEDIATE"):
+            hint = judged.hint
+            if wanted.refresh_mode == "IMMEDIATE":
+                hint = "; ".join(filter(None, (hint, "or use refresh mode AUTO")))
             raise UnsupportedQueryError(
-                "refresh mode IMMEDIATE is not there yet",
-                code="IMMEDIATE_UNSUPPORTED",
-                hint="use AUTO or DIFFERENTIAL and refresh after writing",
-            )
-        if isinstance(judged, FullOnly) and wanted.refresh_mode == "DIFFERENTIAL":
-            raise UnsupportedQueryError(
-                judged.message, code=judged.code, position=judged.position, hint=judged.hint
+                judged.message, code=judged.code, position=judged.position, hint=hint
             )
         top = compiled.topk
         if top is not None and top.limit + top.offset > LARGEST:

@@ -7,7 +7,7 @@ report says what was really done. Whatever fails leaves contents and frontier as
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -78,6 +78,10 @@ class Refresher:
         after: Mapping[str, int] | None = None,
     ) -> RefreshReport:
         """Bring one stream table up to the versions ``after`` of its sources (default: newest)."""
+        if stream.refresh_mode == "IMMEDIATE":
+            if after is not None:  # of a wave: every commit has brought it up to date
+                return self._current(stream)
+            asked = "FULL"
         for attempt in range(ATTEMPTS):
             try:
                 return self._attempt(stream, asked or stream.refresh_mode, after or {})
@@ -88,9 +92,16 @@ class Refresher:
             except CommitUnknownError:
                 raise  # it may have succeeded: no failure to note
             except TrickleError as error:
-                self._note_failure(stream, asked or stream.refresh_mode, error)
+                self.note_failure(stream, asked or stream.refresh_mode, error)
                 raise
         raise AssertionError("unreachable")
+
+    def _current(self, stream: StreamTable) -> RefreshReport:
+        version = self.engine.catalog.version()
+        reason = "IMMEDIATE: every commit keeps it up to date"
+        return RefreshReport(
+            stream.name, NOTHING.mode, reason, stream.refresh_mode, version=version
+        )
 
     def reload(self, stream: StreamTable) -> StreamTable:
         with self.engine.catalog.reading() as connection:
@@ -107,8 +118,11 @@ class Refresher:
         tx = self.engine.catalog.begin()
         try:
             pinned = self._pin(stream, asked, tx.base, after)
+            if stream.refresh_mode == "IMMEDIATE":
+                for source in pinned.values():
+                    tx.read(source.table)
             phases.end("pin")
-            compiled = self._compile(stream, pinned)
+            compiled = self.compiled(stream, pinned)
             phases.end("compile")
             report = replace(first_report(stream, asked, pinned, phases), version=tx.base)
             reach("refresh-pinned")
@@ -125,7 +139,7 @@ class Refresher:
         """What a refresh would do now, and why; reads metadata only."""
         version = self.engine.catalog.version()
         pinned = self._pin(stream, stream.refresh_mode, version, {})
-        compiled = self._compile(stream, pinned)
+        compiled = self.compiled(stream, pinned)
         report = first_report(stream, stream.refresh_mode, pinned, Phases())
         if self._idle(stream, stream.refresh_mode, pinned):
             return NOTHING
@@ -168,7 +182,7 @@ class Refresher:
             )
         return pinned
 
-    def _compile(self, stream: StreamTable, pinned: Mapping[str, Pinned]) -> CompiledQuery:
+    def compiled(self, stream: StreamTable, pinned: Mapping[str, Pinned]) -> CompiledQuery:
         """The query over the sources as they are now; SourceChangedError if it gives other columns."""
         tables = [source.table for source in pinned.values()]
         try:
@@ -195,16 +209,17 @@ class Refresher:
     ) -> RefreshReport:
         choice = self._choose(stream, asked, compiled, pinned, report)
         phases.end("choose")
-        run = self.engine.run(tx)
-        phases.end("start")
-        try:
+        with self.running(tx) as run:
+            phases.end("start")
             filled = self.fill(stream, compiled, choice, tx, run, pinned, phases, report)
             if filled.changed or not stream.populated:
                 return self._commit(stream, filled.stream, tx, filled.report, phases)
             tx.rollback()
             return self._settle(stream, filled.stream, filled.report, phases)
-        finally:
-            run.close()
+
+    def running(self, tx: Transaction) -> AbstractContextManager[Run]:
+        """Spark at work for one transaction."""
+        return closing(self.engine.run(tx))
 
     def fill(
         self,
@@ -222,7 +237,7 @@ class Refresher:
         stored = stored_parts(tx, stream, compiled)
         whole = any(segment.whole for segment in stream.segments)
         reason = choice.reason
-        source_rows = self._source_rows(pinned)
+        source_rows = self.source_rows(pinned)
         large = self.engine.holder.pace("large") if source_rows > LARGE_ROWS else nullcontext()
         if isinstance(compiled.verdict, FullOnly):
             with bugs_told(stream, compiled), large:
@@ -272,7 +287,7 @@ class Refresher:
 
         return name
 
-    def _source_rows(self, pinned: Mapping[str, Pinned]) -> int:
+    def source_rows(self, pinned: Mapping[str, Pinned]) -> int:
         scans = (p.after.scan(p.table) for p in pinned.values())
         return sum(plan.rows for plan in scans)
 
@@ -302,7 +317,7 @@ class Refresher:
             return Choice(mode, "ASKED", "DIFFERENTIAL was asked for")
         with self.engine.catalog.reading() as connection:
             history = records.measured(connection, stream.uuid)
-        choice = choose(history, sum(report.delta_rows.values()), self._source_rows(pinned))
+        choice = choose(history, sum(report.delta_rows.values()), self.source_rows(pinned))
         return replace(choice, mode=mode) if choice.mode == "DIFFERENTIAL" else choice
 
     def _rerun(
@@ -353,7 +368,7 @@ class Refresher:
             save_refresh(connection, stream, moved, final, self.engine.settings.history_rows)
         return final
 
-    def _note_failure(self, stream: StreamTable, asked: str, error: TrickleError) -> None:
+    def note_failure(self, stream: StreamTable, asked: str, error: TrickleError) -> None:
         """Remember the error; a breach of an invariant takes the table out of service."""
         broken = isinstance(error, InvariantError)
         with self.engine.catalog.writing() as connection:

@@ -19,6 +19,7 @@ from spark_trickle.storage.read.column_cache import COLUMNS
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table
 from spark_trickle.storage.versions import conflicts, feed, preimages
 from spark_trickle.storage.versions.commit import Committer
+from spark_trickle.storage.versions.participants import Participant
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.state import Snapshot, TableLike
 from spark_trickle.storage.versions.transaction import Transaction
@@ -38,6 +39,8 @@ class Catalog:
         self.data_path = data_path
         self.database = database
         self.planner = Planner()
+        self.participants: list[Participant] = []
+        """Take part in every transaction."""
         self._structures: dict[int, Structure] = {}
         self._plans: OrderedDict[tuple[Any, ...], ScanPlan | ChangePlan] = OrderedDict()
         self._lock = threading.Lock()
@@ -179,7 +182,7 @@ class Catalog:
     # Writing
 
     def begin(self) -> Transaction:
-        return Transaction(self, self.version())
+        return Transaction(self, self.version(), self.participants)
 
     def reading(self) -> AbstractContextManager[Connection]:
         """One consistent read transaction, for the caller's own ``trickle_*`` tables."""

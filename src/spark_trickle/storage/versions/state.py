@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from spark_trickle.settings import Settings
+from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.records import ScanPlan, Table, TableName
+from spark_trickle.storage.versions.commit import Committer
 
 TableLike = str | TableName | Table
 
@@ -21,6 +26,26 @@ class State(Protocol):
         """NotFoundError if there is none."""
 
     def scan(self, table: TableLike) -> ScanPlan: ...
+
+
+class Lake(Protocol):
+    """What a transaction needs of its catalog."""
+
+    settings: Settings
+
+    def structure(self, version: int) -> Structure: ...
+
+    def scan(self, table: TableLike, version: int | None = None) -> ScanPlan: ...
+
+    def writing(self) -> AbstractContextManager[Connection]: ...
+
+    def committer(self) -> Committer: ...
+
+    def next_column(self, table_id: int) -> int: ...
+
+    def version(self) -> int: ...
+
+    def reading(self) -> AbstractContextManager[Connection]: ...
 
 
 class Versions(Protocol):

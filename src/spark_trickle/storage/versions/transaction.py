@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from spark_trickle.errors import InternalError, TrickleError
-from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog import alterations
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import Structure
@@ -18,7 +17,6 @@ from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import disk, parquet, positions
 from spark_trickle.storage.files.values import can_inline
 from spark_trickle.storage.records import (
-    FILE_ROW_ID,
     ROW_ID,
     ChangePlan,
     NewColumn,
@@ -29,7 +27,10 @@ from spark_trickle.storage.records import (
     Table,
     TableName,
 )
-from spark_trickle.storage.versions.commit import Committer, Record, Work, may_stand
+from spark_trickle.storage.versions import rebase
+from spark_trickle.storage.versions.commit import Record, Work, may_stand
+from spark_trickle.storage.versions.participants import Participant
+from spark_trickle.storage.versions.row_files import in_files
 from spark_trickle.storage.versions.staging import (
     Staged,
     StagedFile,
@@ -37,27 +38,11 @@ from spark_trickle.storage.versions.staging import (
     overlaid,
     staged_changes,
 )
-from spark_trickle.storage.versions.state import TableLike
+from spark_trickle.storage.versions.state import Lake, TableLike
 
 __all__ = ["Connection", "Record", "Transaction"]
 
 _INLINE_BYTES = 1 << 20
-
-
-class Lake(Protocol):
-    """What a transaction needs of its catalog."""
-
-    settings: Settings
-
-    def structure(self, version: int) -> Structure: ...
-
-    def scan(self, table: TableLike, version: int | None = None) -> ScanPlan: ...
-
-    def writing(self) -> AbstractContextManager[Connection]: ...
-
-    def committer(self) -> Committer: ...
-
-    def next_column(self, table_id: int) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -68,6 +53,7 @@ class _State:
     staged: dict[int, Staged] = field(default_factory=dict)
     reads: frozenset[int] = frozenset()
     records: tuple[Record, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Transaction:
@@ -76,8 +62,9 @@ class Transaction:
     base: int
     """The version this transaction reads."""
 
-    def __init__(self, lake: Lake, base: int) -> None:
+    def __init__(self, lake: Lake, base: int, participants: Sequence[Participant] = ()) -> None:
         self.base = base
+        self.participants = participants
         self._lake = lake
         self._before = lake.structure(base)
         self._state = _State(self._before)
@@ -211,7 +198,7 @@ class Transaction:
         return path
 
     def discard(self, path: str) -> None:
-        """Remember a file or folder that must not outlive the transaction unless it is used."""
+        """A file or folder that must not outlive the transaction unless it is used."""
         self._paths.append(path)
 
     def insert_rows(self, table: TableLike, rows: pa.Table, row_ids: pa.Array | None = None) -> int:
@@ -229,7 +216,7 @@ class Transaction:
         staged = self._staged(own)
         staged = replace(staged, rows=(*staged.rows, found))
         if found.num_rows > self._lake.settings.inline_row_limit or found.nbytes > _INLINE_BYTES:
-            staged = self._moved_to_files(own, staged)
+            staged = self._in_files(own, staged)
         self._stage(own, staged)
         return int(rows.num_rows)
 
@@ -270,35 +257,54 @@ class Transaction:
         self._open()
         self._state = replace(self._state, staged=self._state.staged | {table.id: staged})
 
-    def _moved_to_files(self, table: Table, staged: Staged) -> Staged:
-        """All staged rows in Parquet files: new rows in one, rows that keep their ids in another."""
-        rows = alterations.concat(staged.rows, table)
-        ids = rows.column(ROW_ID)
-        files = list(staged.files)
-        for kept in (False, True):
-            chosen = pa.compute.greater_equal(ids, 0) if kept else pa.compute.less(ids, 0)
-            part = rows.filter(chosen)
-            if part.num_rows:
-                files.append(self._write_file(table, part, kept))
-        return replace(staged, rows=(), files=tuple(files))
-
-    def _write_file(self, table: Table, rows: pa.Table, kept: bool) -> StagedFile:
-        path = self.new_file(table)
-        keys = [(str(c.id), "ascending") for n in table.sort_key if (c := table.column(n))]
-        if keys:
-            rows = rows.sort_by(keys)
-        schema = parquet.file_schema(table.columns, row_ids=kept)
-        arrays = [rows.column(str(c.id)) for c in table.columns]
-        if kept:
-            arrays.append(rows.column(ROW_ID))
-        parquet.write(path, pa.Table.from_arrays(arrays, schema=schema))
-        reach("file-written")
-        facts = parquet.with_nans(parquet.facts(path, table.columns, table), table.columns, rows)
-        if facts.has_row_ids != kept:
-            raise InternalError(f"{path} lacks the column {FILE_ROW_ID}")
-        return StagedFile(self._new_id(), facts)
+    def _in_files(self, table: Table, staged: Staged) -> Staged:
+        return in_files(table, staged, lambda: self.new_file(table), self._new_id)
 
     # The end
+
+    @property
+    def writes(self) -> bool:
+        """Whether rows of any table were written."""
+        return any(not staged.empty for staged in self._state.staged.values())
+
+    def staged(self, table: Table) -> Staged | None:
+        """The work on a table, None if there is none; the same object as long as none is added."""
+        found = self._state.staged.get(table.id)
+        return None if found is None or found.empty else found
+
+    def unstage(self, table: Table) -> None:
+        """Forget the work on one table."""
+        staged = {i: work for i, work in self._state.staged.items() if i != table.id}
+        self._state = replace(self._state, staged=staged)
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """What participants remember of this transaction; savepoints go back to it."""
+        return self._state.notes
+
+    def note(self, key: str, value: Any) -> None:
+        self._state = replace(self._state, notes={**self._state.notes, key: value})
+
+    def rebase(self) -> bool:
+        """Move onto the newest version, if there is a newer one; whether there was.
+
+        CommitConflictError if others got in the way of what was written. What participants staged
+        was computed from the old version: they have to do it anew.
+        """
+        self._open()
+        newest = self._lake.version()
+        if newest == self.base:
+            return False
+        with self._lake.reading() as connection:
+            rebase.check(connection, self.base, self._before, self._state.staged)
+        structure = self._lake.structure(newest)
+        states = []
+        for state in (*self._savepoints, self._state):
+            made = rebase.moved(state.structure, self._before, structure)
+            states.append(replace(state, structure=made, reads=frozenset(), notes={}))
+        *self._savepoints, self._state = states
+        self._before, self.base = structure, newest
+        return True
 
     def read(self, table: TableLike) -> None:
         """Put the table in the read set: commit fails if its rows or columns moved since base."""
@@ -331,15 +337,23 @@ class Transaction:
             disk.remove(path)
         self._paths.clear()
 
-    def commit(self, message: str | None = None) -> int:
+    def prepare(self) -> list[Record]:
+        """Have the participants stage what belongs into the commit; what they will record."""
+        return [r for each in self.participants for r in each.before_commit(self)]
+
+    def commit(self, message: str | None = None, lock: Connection | None = None) -> int:
         """Commit; the new version, or the base version if there was nothing to commit.
+
+        ``lock``: the catalog's write lock, if the caller holds it.
 
         CommitConflictError if another writer got in the way; the transaction is then over, its
         files are removed. After CommitUnknownError it is over too, and its files stay.
         """
         self._open()
         try:
-            version = self._commit(message)
+            for record in self.prepare():
+                self.record(record)
+            version = self._commit(message, lock)
             self._over = True
             used = {f.facts.path for s in self._state.staged.values() for f in s.files}
             # What was committed is no longer ours to remove, whatever fails from here on.
@@ -347,23 +361,20 @@ class Transaction:
         except BaseException as error:
             if may_stand(error):
                 self._paths.clear()  # a version may need them now
-            self._clean_up()
+            with suppress(TrickleError):  # the error that ended the commit is the one to show
+                self.rollback()
             raise
         for path in self._paths:
             disk.remove(path)
         return version
 
-    def _clean_up(self) -> None:
-        with suppress(TrickleError):  # the error that ended the commit is the one to show
-            self.rollback()
-
-    def _commit(self, message: str | None) -> int:
+    def _commit(self, message: str | None, lock: Connection | None) -> int:
         work = self._work(message)
         if not work.changes_lake and not work.records:
             return self.base
         disk.sync(f.facts.path for s in work.staged.values() for f in s.files)
         reach("files-synced")
-        with self._lake.writing() as connection:
+        with self._lake.writing() if lock is None else nullcontext(lock) as connection:
             version = self._lake.committer().commit(connection, work)
         reach("after-commit")
         return version
@@ -375,7 +386,7 @@ class Transaction:
             count = sum(r.num_rows for r in staged.rows)
             limit = self._lake.settings.inline_row_limit
             if count and (count > limit or not can_inline(table.columns)):
-                self._stage(table, self._moved_to_files(table, staged))
+                self._stage(table, self._in_files(table, staged))
         state: Any = self._state
         return Work(
             self.base, self._before, structure, state.staged, state.reads, state.records, message

@@ -1,0 +1,89 @@
+"""Stream tables in every transaction: what may not be done to them, and what they do themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_trickle.errors import CommitConflictError
+from spark_trickle.maintain.immediate.upkeep import Kept, is_kept
+from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.streams import StreamTable
+from spark_trickle.maintain.refresh.outcome import save_refresh
+from spark_trickle.storage.records import Table, TableName
+from spark_trickle.storage.versions.commit import Record
+from spark_trickle.storage.versions.transaction import Connection, Transaction
+
+if TYPE_CHECKING:
+    from spark_trickle.maintain.service import StreamTables
+
+
+@dataclass(frozen=True)
+class StreamTableParticipant:
+    """Takes part in all transactions of a lake; the service is made on first need."""
+
+    service: Callable[[], StreamTables]
+
+    def before_write(self, tx: Transaction, action: Any) -> None:
+        """Refuse what would break a stream table."""
+        guard = self.service().guard(tx)
+        if isinstance(action, TableName):
+            guard.writes(action)
+        else:
+            guard.check(action)
+
+    def before_read(self, tx: Transaction, table: Table) -> None:
+        """An IMMEDIATE stream table shows what the transaction wrote."""
+        if table.id >= 0 and tx.writes:
+            streams = self.service().all()
+            if any(stream.uuid == table.uuid and is_kept(stream) for stream in streams):
+                self.service().upkeep.bring_up(tx, streams, table.uuid)
+
+    def before_commit(self, tx: Transaction) -> Sequence[Record]:
+        """Keep IMMEDIATE stream tables up to date with what is about to be committed.
+
+        What was computed holds only for the sources as they were read: they are put in the read set,
+        so that a change by another writer to any of them, whether or not we write it too, is noticed.
+        """
+        if not tx.writes:
+            return ()
+        service = self.service()
+        kept = service.upkeep.bring_up(tx, service.all())
+        for each in kept:
+            for table in each.sources:
+                if table.id >= 0:
+                    tx.read(table)
+        written = {table.uuid: str(table) for table in tx.tables() if tx.staged(table) is not None}
+        return (_recorder(kept, written, service.history_rows),)
+
+
+def _recorder(kept: Sequence[Kept], written: dict[str, str], keep: int) -> Record:
+    """Writes frontiers and history, if these are all IMMEDIATE stream tables that were to be kept."""
+    ours = {each.stream.uuid for each in kept}
+
+    def record(connection: Connection, version: int) -> None:
+        for uuid, stream, source in connection.execute(_READERS):
+            if uuid not in ours and source in written:
+                raise CommitConflictError(
+                    f"stream table {stream} began to follow {written[source]} meanwhile",
+                    hint="run the transaction again",
+                )
+        for each in kept:
+            moved = _at(each.moved, version)
+            before = {name: (b, version) for name, (b, _) in each.report.sources.items()}
+            report = replace(each.report, version=version, sources=before)
+            save_refresh(connection, each.stream, moved, report, keep)
+
+    return record
+
+
+def _at(stream: StreamTable, version: int) -> StreamTable:
+    return replace(stream, sources=tuple(replace(s, version=version) for s in stream.sources))
+
+
+_READERS = (
+    "SELECT t.uuid, t.name, s.source_uuid FROM trickle_stream_table t "
+    "JOIN trickle_source s ON s.stream_uuid = t.uuid "
+    f"WHERE t.refresh_mode = 'IMMEDIATE' AND t.status = '{records.ACTIVE}' AND t.populated = 1"
+)

@@ -1,0 +1,128 @@
+"""IMMEDIATE stream tables inside one transaction.
+
+Law: at the version a transaction began from, the contents equal the query. So what the transaction
+changed in the sources, net, gives what it has to change in the stream table. The work is done when
+somebody reads, and at commit: many statements cost one computation. What was computed from an
+earlier state of the transaction is forgotten, not corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from spark_trickle.errors import InvariantError, TrickleError
+from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records.streams import ACTIVE, RefreshReport, StreamTable
+from spark_trickle.maintain.refresh.compute import Pinned
+from spark_trickle.maintain.refresh.outcome import Phases, first_report
+from spark_trickle.maintain.refresh.refresher import Refresher
+from spark_trickle.maintain.refresh.strategy import Choice
+from spark_trickle.storage.records import Table, TableName
+from spark_trickle.storage.versions.staging import Staged
+from spark_trickle.storage.versions.transaction import Transaction
+
+IMMEDIATE = "IMMEDIATE"
+BY_DELTA = Choice("DIFFERENTIAL", "COMMIT", "its sources were written")
+ANEW = Choice("FULL", "COMMIT", "more than half of its sources' rows were written")
+FEW = 1_000
+"""So few changes are never worth computing the whole query."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was staged for one stream table in a transaction."""
+
+    marks: tuple[Staged | None, ...]
+    """The work on each source that it follows from."""
+    sources: tuple[Table, ...]
+    stream: StreamTable
+    """As it was read."""
+    moved: StreamTable
+    report: RefreshReport
+
+
+def is_kept(stream: StreamTable) -> bool:
+    """Whether transactions keep the stream table up to date."""
+    return stream.refresh_mode == IMMEDIATE and stream.status == ACTIVE and stream.populated
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """Keeps IMMEDIATE stream tables up to date in transactions."""
+
+    refresher: Refresher
+
+    def bring_up(
+        self, tx: Transaction, streams: Sequence[StreamTable], wanted: str | None = None
+    ) -> list[Kept]:
+        """Stage what the transaction's writes change; only up to the table ``wanted``, if given."""
+        tables = {table.uuid: table for table in tx.tables()}
+        chosen = [s for s in streams if is_kept(s) and s.uuid in tables]
+        if wanted is not None:
+            chosen = _upstream(chosen, wanted)
+        found = []
+        for level in graph.levels(chosen):
+            for stream in level:
+                kept = self._keep(tx, stream, tables)
+                if kept is not None:
+                    found.append(kept)
+        return found
+
+    def _keep(self, tx: Transaction, stream: StreamTable, tables: dict[str, Table]) -> Kept | None:
+        sources = tuple(tables[source.uuid] for source in stream.sources)
+        marks = tuple(tx.staged(table) for table in sources)
+        kept: Kept | None = tx.notes.get(stream.uuid)
+        if kept is not None and all(a is b for a, b in zip(kept.marks, marks, strict=True)):
+            return kept
+        if kept is not None or any(marks):
+            for name in (stream.name, *(segment.name for segment in stream.segments)):
+                tx.unstage(tx.table(TableName.of(name)))
+        kept = self._staged(tx, stream, sources, marks) if any(marks) else None
+        tx.note(stream.uuid, kept)
+        return kept
+
+    def _staged(
+        self,
+        tx: Transaction,
+        stream: StreamTable,
+        sources: tuple[Table, ...],
+        marks: tuple[Staged | None, ...],
+    ) -> Kept:
+        phases = Phases()
+        before = self.refresher.engine.catalog.at(tx.base)
+        pinned = {
+            source.name: Pinned(table, before, tx, tx.changes(table))
+            for source, table in zip(stream.sources, sources, strict=True)
+        }
+        try:
+            compiled = self.refresher.compiled(stream, pinned)
+            report = first_report(stream, IMMEDIATE, pinned, phases)
+            choice = BY_DELTA
+            changed = sum(report.delta_rows.values())
+            if changed > FEW and 2 * changed > self.refresher.source_rows(pinned):
+                choice = ANEW
+            with self.refresher.running(tx) as run:
+                filled = self.refresher.fill(
+                    stream, compiled, choice, tx, run, pinned, phases, report
+                )
+        except TrickleError as error:
+            error.message = f"stream table {stream.name} cannot follow the change: {error.message}"
+            if isinstance(error, InvariantError):
+                error.stream = stream.uuid
+            raise
+        report = replace(filled.report, effective_mode=IMMEDIATE, seconds=phases.total)
+        return Kept(marks, sources, stream, filled.stream, report)
+
+
+def _upstream(streams: Iterable[StreamTable], wanted: str) -> list[StreamTable]:
+    """The stream table and those it reads, directly or through others."""
+    by_uuid = {stream.uuid: stream for stream in streams}
+    found: dict[str, StreamTable] = {}
+    queue = [wanted]
+    while queue:
+        stream = by_uuid.get(queue.pop())
+        if stream is not None and stream.uuid not in found:
+            found[stream.uuid] = stream
+            queue += [source.uuid for source in stream.sources]
+    return list(found.values())

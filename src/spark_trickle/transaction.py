@@ -1,0 +1,172 @@
+"""Transactions as users hold them: statements that commit together, at a level of isolation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from spark_trickle.arguments import checked_methods
+from spark_trickle.errors import UserError
+from spark_trickle.execute.engine import Engine
+from spark_trickle.execute.states import TransactionSource
+from spark_trickle.statements import parse as ast
+from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.stream import parse_stream_statement
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.records import TableName
+from spark_trickle.storage.versions.transaction import Record, Transaction
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.session import DataFrame
+
+READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE = LEVELS = (
+    "READ COMMITTED",
+    "REPEATABLE READ",
+    "SERIALIZABLE",
+)
+
+
+Failed = Callable[[BaseException], None]
+"""Told of the error that ended a transaction, after it was rolled back."""
+
+
+def commit_on_newest(catalog: Catalog, tx: Transaction) -> int:
+    """Commit on top of the newest version, whatever others committed meanwhile.
+
+    Under the catalog's write lock the newest version cannot move: what participants computed from
+    an older one is computed anew there, so that no cross term of two writers is lost. Most often
+    nobody came between, and what they prepared before holds.
+    """
+    with catalog.writing() as lock:
+        tx.rebase()
+        return tx.commit(lock=lock)
+
+
+class SavepointHandle:
+    """A point of a transaction to go back to."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._mark = tx.savepoint()
+
+    def rollback(self) -> None:
+        """Undo what was done since; the savepoint can be used again."""
+        self._tx.rollback_to(self._mark)
+
+    def __enter__(self) -> SavepointHandle:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.rollback()
+
+
+@checked_methods
+class LakeTransaction:
+    """Statements that commit together; reads see the transaction's own writes.
+
+    Leaving the ``with`` block commits; an exception rolls back.
+    """
+
+    def __init__(self, catalog: Catalog, engine: Engine, failed: Failed, isolation: str) -> None:
+        self._isolation = " ".join(isolation.upper().split())
+        if self._isolation not in LEVELS:
+            raise UserError(
+                f"{isolation!r} is not an isolation level", hint=f"one of {', '.join(LEVELS)}"
+            )
+        self._catalog = catalog
+        self._engine = engine
+        self._failed = failed
+        self._tx: Transaction = catalog.begin()
+        check_reads = self._isolation == SERIALIZABLE
+        self._source = TransactionSource(catalog, self._tx, check_reads=check_reads)
+        self._open = True
+
+    def sql(self, text: str, *, dialect: str = "spark") -> Any:
+        """As ``Lake.sql``, inside the transaction; statements about stream tables stay outside."""
+        self._begin_statement()
+        if parse_stream_statement(text, dialect) is not None:
+            raise UserError(
+                "statements about stream tables are transactions of their own",
+                hint="run it with lake.sql, before or after this transaction",
+            )
+        text = to_spark(text, dialect)
+        statement = ast.parse_statement(text)
+        match statement:
+            case ast.Query():
+                return self._engine.query(text, statement, self._source)
+            case ast.ShowTables() | ast.ShowSchemas() | ast.Describe():
+                return self._engine.local(self._engine.listing(statement, self._source))
+            case _:
+                return self._engine.change(text, statement, self._source)
+
+    def append(self, name: str, data: Any) -> int:
+        self._begin_statement()
+        return self._engine.append(self._source, TableName.of(name), data)
+
+    def table(self, name: str) -> DataFrame:
+        self._begin_statement()
+        table = self._source.table(TableName.of(name))
+        return self._engine.scan(self._source.scan(table))
+
+    def savepoint(self) -> SavepointHandle:
+        """A point to go back to: by its ``rollback()``, or as a ``with`` block that an error leaves."""
+        self._must_be_open()
+        return SavepointHandle(self._tx)
+
+    def record(self, callback: Record) -> None:
+        """Have ``callback(connection, version)`` write its own rows inside the commit."""
+        self._must_be_open()
+        self._tx.record(callback)
+
+    @property
+    def base(self) -> int:
+        """The version that the transaction reads."""
+        return self._tx.base
+
+    def commit(self) -> int:
+        """Commit; the new version. CommitConflictError if another writer got in the way."""
+        self._must_be_open()
+        self._open = False
+        try:
+            if self._isolation == READ_COMMITTED:
+                self._tx.prepare()
+                return commit_on_newest(self._catalog, self._tx)
+            return self._tx.commit()
+        except BaseException as error:
+            self._tx.rollback()
+            self._failed(error)
+            raise
+
+    def rollback(self) -> None:
+        self._must_be_open()
+        self._open = False
+        self._tx.rollback()
+
+    def __enter__(self) -> LakeTransaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._open:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+
+    def _begin_statement(self) -> None:
+        self._must_be_open()
+        if self._isolation == READ_COMMITTED:
+            self._tx.rebase()
+
+    def _must_be_open(self) -> None:
+        if not self._open:
+            raise UserError(
+                "the transaction is over", hint="begin another one with lake.transaction()"
+            )
