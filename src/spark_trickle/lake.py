@@ -22,7 +22,7 @@ from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
 from spark_trickle.storage.versions import preimages
-from spark_trickle.transaction import REPEATABLE_READ, LakeTransaction, commit_on_newest
+from spark_trickle.transaction import REPEATABLE_READ, LakeTransaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -215,10 +215,7 @@ class Lake(StreamTableMethods):
             tx = self._catalog.begin()
             try:
                 answer = work(TransactionSource(self._catalog, tx))
-                if tx.prepare() and tx.notes:
-                    commit_on_newest(self._catalog, tx)
-                else:
-                    tx.commit()
+                tx.commit(newest=True)
                 return answer
             except CommitConflictError:
                 tx.rollback()

@@ -31,18 +31,6 @@ Failed = Callable[[BaseException], None]
 """Told of the error that ended a transaction, after it was rolled back."""
 
 
-def commit_on_newest(catalog: Catalog, tx: Transaction) -> int:
-    """Commit on top of the newest version, whatever others committed meanwhile.
-
-    Under the catalog's write lock the newest version cannot move: what participants computed from
-    an older one is computed anew there, so that no cross term of two writers is lost. Most often
-    nobody came between, and what they prepared before holds.
-    """
-    with catalog.writing() as lock:
-        tx.rebase()
-        return tx.commit(lock=lock)
-
-
 class SavepointHandle:
     """A point of a transaction to go back to."""
 
@@ -75,7 +63,6 @@ class LakeTransaction:
             raise UserError(
                 f"{isolation!r} is not an isolation level", hint=f"one of {', '.join(LEVELS)}"
             )
-        self._catalog = catalog
         self._engine = engine
         self._failed = failed
         self._tx: Transaction = catalog.begin()
@@ -130,10 +117,7 @@ class LakeTransaction:
         self._must_be_open()
         self._open = False
         try:
-            if self._isolation == READ_COMMITTED:
-                self._tx.prepare()
-                return commit_on_newest(self._catalog, self._tx)
-            return self._tx.commit()
+            return self._tx.commit(newest=self._isolation == READ_COMMITTED)
         except BaseException as error:
             self._tx.rollback()
             self._failed(error)

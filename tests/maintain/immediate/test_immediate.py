@@ -107,8 +107,9 @@ def test_what_was_read_must_not_have_moved(shop: Lake) -> None:
 def test_read_committed_keeps_the_cross_term(shop: Lake) -> None:
     one = shop.transaction(isolation="READ COMMITTED")
     two = shop.transaction(isolation="READ COMMITTED")
-    one.sql("INSERT INTO orders VALUES (4, 'mia', 1)")
+    one.sql("INSERT INTO orders VALUES (4, 'mia', 1), (5, 'ada', 2)")
     two.sql("INSERT INTO customers VALUES ('mia', 'Bonn')")
+    two.sql("INSERT INTO orders VALUES (6, 'ada', 3)")
     check(two)
     one.commit()
     assert rows(two, "SELECT * FROM named WHERE id = 4") == Counter([(4, "Bonn")])

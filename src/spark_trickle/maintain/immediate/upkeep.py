@@ -75,9 +75,10 @@ class Upkeep:
         kept: Kept | None = tx.notes.get(stream.uuid)
         if kept is not None and all(a is b for a, b in zip(kept.marks, marks, strict=True)):
             return kept
-        if kept is not None or any(marks):
-            for name in (stream.name, *(segment.name for segment in stream.segments)):
-                tx.unstage(tx.table(TableName.of(name)))
+        if kept is None and not any(marks):
+            return None
+        for name in (stream.name, *(segment.name for segment in stream.segments)):
+            tx.derive(tx.table(TableName.of(name)))
         kept = self._staged(tx, stream, sources, marks) if any(marks) else None
         tx.note(stream.uuid, kept)
         return kept

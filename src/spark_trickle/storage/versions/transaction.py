@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from spark_trickle.storage.records import (
 from spark_trickle.storage.versions import rebase
 from spark_trickle.storage.versions.commit import Record, Work, may_stand
 from spark_trickle.storage.versions.participants import Participant
+from spark_trickle.storage.versions.rebase import Progress
 from spark_trickle.storage.versions.row_files import in_files
 from spark_trickle.storage.versions.staging import (
     Staged,
@@ -45,17 +46,6 @@ __all__ = ["Connection", "Record", "Transaction"]
 _INLINE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
-class _State:
-    """Everything that savepoints go back to."""
-
-    structure: Structure
-    staged: dict[int, Staged] = field(default_factory=dict)
-    reads: frozenset[int] = frozenset()
-    records: tuple[Record, ...] = ()
-    notes: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Transaction:
     """Made by ``Catalog.begin``. Not safe for use from several threads at once."""
 
@@ -67,8 +57,8 @@ class Transaction:
         self.participants = participants
         self._lake = lake
         self._before = lake.structure(base)
-        self._state = _State(self._before)
-        self._savepoints: list[_State] = []
+        self._state = Progress(self._before)
+        self._savepoints: list[Progress] = []
         self._paths: list[str] = []
         self._next_id = -1
         self._top_columns: dict[int, int] = {}
@@ -272,10 +262,11 @@ class Transaction:
         found = self._state.staged.get(table.id)
         return None if found is None or found.empty else found
 
-    def unstage(self, table: Table) -> None:
-        """Forget the work on one table."""
+    def derive(self, table: Table) -> None:
+        """Forget the work on a table; what is staged from now on is computed from the rest."""
         staged = {i: work for i, work in self._state.staged.items() if i != table.id}
-        self._state = replace(self._state, staged=staged)
+        derived = self._state.derived | {table.id}
+        self._state = replace(self._state, staged=staged, derived=derived)
 
     @property
     def notes(self) -> Mapping[str, Any]:
@@ -296,12 +287,12 @@ class Transaction:
         if newest == self.base:
             return False
         with self._lake.reading() as connection:
-            rebase.check(connection, self.base, self._before, self._state.staged)
+            rebase.check(connection, self.base, self._before, self._state.own)
         structure = self._lake.structure(newest)
-        states = []
-        for state in (*self._savepoints, self._state):
-            made = rebase.moved(state.structure, self._before, structure)
-            states.append(replace(state, structure=made, reads=frozenset(), notes={}))
+        states = [
+            rebase.moved(state, self._before, structure)
+            for state in (*self._savepoints, self._state)
+        ]
         *self._savepoints, self._state = states
         self._before, self.base = structure, newest
         return True
@@ -337,23 +328,18 @@ class Transaction:
             disk.remove(path)
         self._paths.clear()
 
-    def prepare(self) -> list[Record]:
-        """Have the participants stage what belongs into the commit; what they will record."""
-        return [r for each in self.participants for r in each.before_commit(self)]
-
-    def commit(self, message: str | None = None, lock: Connection | None = None) -> int:
+    def commit(self, message: str | None = None, *, newest: bool = False) -> int:
         """Commit; the new version, or the base version if there was nothing to commit.
 
-        ``lock``: the catalog's write lock, if the caller holds it.
-
+        ``newest``: on top of what others committed meanwhile, if it is not in the way of what was
+        written. Under the write lock nobody can commit any more: what participants computed from
+        an older version is computed anew there, so that no cross term of two writers is lost.
         CommitConflictError if another writer got in the way; the transaction is then over, its
         files are removed. After CommitUnknownError it is over too, and its files stay.
         """
         self._open()
         try:
-            for record in self.prepare():
-                self.record(record)
-            version = self._commit(message, lock)
+            version = self._commit(message, newest)
             self._over = True
             used = {f.facts.path for s in self._state.staged.values() for f in s.files}
             # What was committed is no longer ours to remove, whatever fails from here on.
@@ -368,18 +354,19 @@ class Transaction:
             disk.remove(path)
         return version
 
-    def _commit(self, message: str | None, lock: Connection | None) -> int:
+    def _commit(self, message: str | None, newest: bool) -> int:
         work = self._work(message)
         if not work.changes_lake and not work.records:
             return self.base
-        disk.sync(f.facts.path for s in work.staged.values() for f in s.files)
-        reach("files-synced")
-        with self._lake.writing() if lock is None else nullcontext(lock) as connection:
+        with self._lake.writing() as connection:
+            if newest and self.rebase():
+                work = self._work(message)
             version = self._lake.committer().commit(connection, work)
         reach("after-commit")
         return version
 
     def _work(self, message: str | None) -> Work:
+        records = [r for each in self.participants for r in each.before_commit(self)]
         structure = self._state.structure
         for table in structure.tables.values():
             staged = self._staged(table)
@@ -387,10 +374,11 @@ class Transaction:
             limit = self._lake.settings.inline_row_limit
             if count and (count > limit or not can_inline(table.columns)):
                 self._stage(table, self._in_files(table, staged))
-        state: Any = self._state
-        return Work(
-            self.base, self._before, structure, state.staged, state.reads, state.records, message
-        )
+        state = self._state
+        disk.sync(f.facts.path for s in state.staged.values() for f in s.files)
+        reach("files-synced")
+        said = (*state.records, *records)
+        return Work(self.base, self._before, structure, state.staged, state.reads, said, message)
 
     def _new_id(self) -> int:
         self._next_id -= 1
