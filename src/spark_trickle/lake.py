@@ -169,10 +169,13 @@ class Lake(StreamTableMethods):
         return self._engine.holder.spark
 
     def compact(self, name: str | None = None) -> list[maintenance.Compacted]:
-        """Merge small files and inlined rows of one table or all; changes no rows."""
-        own = self._catalog
-        tables = own.tables() if name is None else [own.table(TableName.of(name))]
-        return [maintenance.compact(self._catalog, table) for table in tables]
+        """Merge small files and inlined rows of one table or all; changes no rows.
+
+        Of all tables, one that cannot be read is left as it is: its record names the ``problem``.
+        """
+        if name is None:
+            return maintenance.compact_all(self._catalog)
+        return [maintenance.compact(self._catalog, self._catalog.table(TableName.of(name)))]
 
     def expire(self, *, keep_from: int | None = None, older_than: float | None = None) -> int:
         """Forget old versions, but none that a stream table still reads from; the oldest one left."""

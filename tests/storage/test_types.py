@@ -14,7 +14,6 @@ from spark_trickle.errors import BindError, InvalidDataError
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_type, parse_spark
-from spark_trickle.storage.files.values import to_text
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn
 from support import duck
@@ -124,8 +123,23 @@ def test_duckdb_reads_all_values(location: tuple[str, str], limit: int) -> None:
             assert theirs == [None if v is None else _trimmed(v) for v in ours], kind
 
 
+def _text(value: Any) -> str | None:
+    """A Python value as DuckDB writes it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            return value.isoformat(" ").replace("+00:00", "+00")
+        case bytes():
+            return "".join(f"\\x{b:02X}" for b in value)
+        case _:
+            return None if value is None else str(value)
+
+
 def _trimmed(value: Any) -> str | None:
-    text = to_text(value)
+    text = _text(value)
     if isinstance(value, datetime) and text is not None and "." in text:
         head, tail = text.split(".")
         return head + "." + tail[:6].rstrip("0") + tail[6:]
@@ -166,7 +180,7 @@ def test_filters_of_duckdb_agree_with_our_statistics(location: tuple[str, str]) 
 
 def _sql(value: Any, kind: str) -> str:
     names = {"timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP", "string": "VARCHAR"}
-    text = (to_text(value) or "").replace("'", "''")
+    text = (_text(value) or "").replace("'", "''")
     return f"CAST('{text}' AS {names.get(kind, kind)})"
 
 

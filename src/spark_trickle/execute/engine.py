@@ -18,6 +18,7 @@ from spark_trickle.statements.cursor import Span
 from spark_trickle.statements.splices import quoted
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema, make_column, parse_spark
+from spark_trickle.storage.files.values import plain, plain_value
 from spark_trickle.storage.records import (
     HIDDEN_SCHEMA,
     ChangePlan,
@@ -249,7 +250,7 @@ class Engine:
         return writer.insert(table, staged)
 
     def _evaluate(self, definition: ast.ColumnDefinition) -> Any:
-        """The value of a DEFAULT clause: plain literals in Python, the rest by Spark."""
+        """The plain value of a DEFAULT clause: literals in Python, the rest by Spark."""
         if definition.default is None:
             return None
         column = make_column(
@@ -261,12 +262,12 @@ class Engine:
         table = Table(0, "", "the new column", (column,))
         known, value = rows.literal_default(table, column, self.holder.time_zone)
         if known:
-            return value
+            return plain_value(value)
         from spark_trickle.spark.failures import spark_errors
 
         with spark_errors():
             text = f"SELECT CAST(({definition.default}) AS {definition.type}) AS value"
-            return self.holder.spark.sql(text).toArrow().column(0)[0].as_py()
+            return plain(self.holder.spark.sql(text).toArrow().column(0))[0]
 
     def _complete(self, table: Table, data: pa.Table) -> pa.Table:
         """The data's columns under the table's names, defaults for those it lacks."""

@@ -18,23 +18,21 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import types as t
 
 from spark_trickle.errors import CatalogError
 from spark_trickle.spark import bitmaps
 from spark_trickle.spark.bitmaps import KEY, POSITION_BITS
+from spark_trickle.spark.constants import constant
 from spark_trickle.spark.failures import spark_errors
-from spark_trickle.spark.types import FIELD_ID, spark_schema, spark_type
+from spark_trickle.spark.types import FIELD_ID, spark_schema
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
     FILE_ROW_ID_FIELD,
     FILE_VERSION,
     FILE_VERSION_FIELD,
     ROW_ID,
-    Column,
     DataFile,
     ScanPlan,
     Table,
@@ -230,9 +228,7 @@ def read_group(
         schema.add(FILE_VERSION, t.LongType(), True, {FIELD_ID: FILE_VERSION_FIELD})
     if located and group.has_row_ids:
         schema.add(FILE_ROW_ID, t.LongType(), True, {FIELD_ID: FILE_ROW_ID_FIELD})
-    # Names of tables may hold characters that Hadoop would take for wildcards.
-    reader = spark.read.schema(schema).option("__globPaths__", "false")
-    frame = reader.parquet(*(file.path for file in files))
+    frame = parquet_reader(spark, schema).parquet(*(file.path for file in files))
     if not (located or group.dirty or group.missing or len(schema) > len(present)):
         return frame
     # Texts and not Column objects: each of those is a call or more to the Java side.
@@ -253,6 +249,15 @@ def read_group(
     )
 
 
+def parquet_reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
+    reader = spark.read.schema(schema)
+    # Our files are in today's calendar, whatever the session says of other files.
+    for key in ("datetimeRebaseMode", "int96RebaseMode"):
+        reader = reader.option(key, "CORRECTED")
+    # Names of tables may hold characters that Hadoop would take for wildcards.
+    return reader.option("__globPaths__", "false")
+
+
 def _row_id(group: _Group, files: list[DataFile], keys: FileKeys) -> str:
     if group.has_row_ids:
         return FILE_ROW_ID
@@ -264,11 +269,6 @@ def _row_id(group: _Group, files: list[DataFile], keys: FileKeys) -> str:
 
 def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def constant(column: Column) -> Expression:
-    """The column's initial default as a literal of its type."""
-    return F.lit(column.initial_default).cast(spark_type(column, ids=False))
 
 
 def _living(

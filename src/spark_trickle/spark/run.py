@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,15 +19,17 @@ from pyspark.sql import functions as F
 from spark_trickle.settings import Settings
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.comparing import comparable, net
+from spark_trickle.spark.constants import all_of, among, any_of
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
-from spark_trickle.spark.frames import ROW, Frames, local_frame, quote
+from spark_trickle.spark.frames import ROW, Frames, local_frame, parquet_reader, quote
 from spark_trickle.spark.places import Places
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
 from spark_trickle.spark.write import Writer
 from spark_trickle.storage.files import disk
+from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.choices import Choice
 from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
 from spark_trickle.storage.versions.planning import plain_schema
@@ -68,8 +71,8 @@ class Run:
         if not keep:
             return self._frames.view(plan)
         frame = self._frames.scan(plan)
-        tests = [_all([_among(name, values) for name, values in entry.items()]) for entry in keep]
-        return self._view(frame.where(_any(tests)))
+        tests = [all_of([among(name, v)[0] for name, v in entry.items()]) for entry in keep]
+        return self._view(frame.where(any_of(tests)))
 
     def changes(self, plan: ChangePlan) -> str:
         """A view of a table's changes with their weights."""
@@ -98,20 +101,23 @@ class Run:
         with spark_errors():
             frame = self._frames.scan(plan).select(*(quote(name) for name in columns))
             tests = [
-                _all([self._exactly(name, values) for name, values in choice.items()])
+                all_of([self._exactly(plan.table, name, values) for name, values in choice.items()])
                 for choice in choices
             ]
             self.spark_queries += 1
-            found = frame.where(_any(tests)).toArrow()
+            found = frame.where(any_of(tests)).toArrow()
         schema = plain_schema(plan.table)
         return found.cast(pa.schema([schema.field(name) for name in columns]))
 
-    def _exactly(self, name: str, values: pa.Array) -> Expression:
+    def _exactly(self, table: Table, name: str, values: pa.Array) -> Expression:
         """Whether a column's value is one of these; many values are looked up in a table."""
-        near = _among(name, values)
-        if len(values) <= _LISTED:
+        near, exact = among(name, values)
+        if exact:
             return near
-        listed = self._view(self._spark.createDataFrame(pa.table({"v": values.drop_null()})))
+        column = next(c for c in table.columns if c.name == name)
+        part = Table(table.id, table.schema, table.name, (replace(column, name="v"),))
+        kept = pa.table({"v": values.drop_null().cast(arrow_type(column))})
+        listed = self._view(local_frame(self._spark, part, kept))
         found = F.expr(f"{quote(name)} IN (SELECT v FROM {listed})")
         if values.null_count:
             found = found | F.col(quote(name)).isNull()
@@ -200,7 +206,9 @@ class Run:
             stored = self._frames.scan(plan, located=True)
             values = [c.alias(n) for c, n in zip(comparable(stored, by), by, strict=True)]
             stored = stored.select(*values, KEY, ROW)
-            match = _all([stored[quote(n)].eqNullSafe(wanted[quote(f"{_WANTED}_{n}")]) for n in by])
+            match = all_of(
+                [stored[quote(n)].eqNullSafe(wanted[quote(f"{_WANTED}_{n}")]) for n in by]
+            )
             found = stored.join(wanted, match).select(
                 *(F.col(quote(n)) for n in by), KEY, ROW, _NEEDED
             )
@@ -244,7 +252,7 @@ class Run:
         return (wanted if isinstance(lost, Spill) else F.broadcast(wanted)), needed
 
     def _spilled(self, spill: Spill) -> DataFrame:
-        return self._spark.read.schema(spill.schema).parquet(spill.folder)
+        return parquet_reader(self._spark, spill.schema).parquet(spill.folder)
 
     def _view(self, frame: DataFrame) -> str:
         name = f"__trickle_{uuid4().hex}"
@@ -255,38 +263,3 @@ class Run:
     def _count(self, plan: ScanPlan) -> None:
         self.rows_read += plan.rows
         self.bytes_read += plan.bytes
-
-
-_LISTED = 2_000
-"""Up to this many values are listed for Parquet to skip by; more become a range."""
-
-
-def _among(name: str, values: pa.Array) -> Expression:
-    """Whether a column's value is one of these, or lies between their ends."""
-    column = F.col(quote(name))
-    known = values.drop_null().to_pylist()
-    if not known:
-        return column.isNull()
-    if len(known) > _LISTED:
-        test = column.between(min(known), max(known))
-    elif pa.types.is_integer(values.type):
-        # One text and not a Column object per value: each of those is a call to the Java side.
-        listed = ", ".join(f"{v}" if abs(v) < 1 << 31 else f"{v}L" for v in known)
-        test = F.expr(f"{quote(name)} IN ({listed})")
-    else:
-        test = column.isin(known)
-    return test | column.isNull() if values.null_count else test
-
-
-def _all(tests: list[Expression]) -> Expression:
-    whole = tests[0]
-    for test in tests[1:]:
-        whole = whole & test
-    return whole
-
-
-def _any(tests: list[Expression]) -> Expression:
-    whole = tests[0]
-    for test in tests[1:]:
-        whole = whole | test
-    return whole

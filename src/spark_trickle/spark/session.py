@@ -26,6 +26,8 @@ _NEEDED = {
     # Listing files in a Spark job costs a second; the catalog already knows them.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # DuckDB and our own reads take files to be in today's calendar.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _BROKEN = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion"

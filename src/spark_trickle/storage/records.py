@@ -101,7 +101,8 @@ class Column:
     default: str | None = None
     """SQL text of the DEFAULT clause."""
     initial_default: Any = None
-    """The Python value of rows in files that are older than the column (``DataFile.missing``)."""
+    """What rows in files that are older than the column have (``DataFile.missing``): the Python
+    value, but of a date or timestamp the number of days or microseconds since 1970."""
     children: tuple[Column, ...] = ()
     """Nested types: struct fields; ``element`` of an array; ``key`` and ``value`` of a map."""
     storage_type: str = ""
@@ -147,7 +148,8 @@ class Bounds:
     """What is known of one column's values in one file. Bounds are inclusive, not always tight."""
 
     low: Any = None
-    """A lower bound of the values that are neither NULL nor NaN, or None: not known."""
+    """A lower bound of the values that are neither NULL nor NaN, or None: not known. Dates and
+    timestamps are numbers: days and microseconds since 1970."""
     high: Any = None
     nulls: int | None = None
     """How many NULLs, or None: not known."""

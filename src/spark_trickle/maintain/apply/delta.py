@@ -77,7 +77,7 @@ def repeated(rows: pa.Table) -> pa.Table:
 
 def _delete(run: Run, tx: Transaction, stored: Stored, lost: pa.Table) -> int:
     plan = tx.scan(stored.table)
-    search = Search(plan, {key: lost.column(key).to_pylist() for key in stored.keys})
+    search = Search(plan, {key: lost.column(key) for key in stored.keys})
     if searchable(search, stored.by):
         return _delete_found(tx, stored, lost, find_rows(run, search, stored.by, lost))
     if stored.keys and searchable(search, stored.keys):

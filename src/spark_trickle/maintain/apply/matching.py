@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_trickle.storage.files.values import plain
 from spark_trickle.storage.records import WEIGHT
 
 RowKey = tuple[Any, ...]
@@ -49,10 +50,10 @@ def _inexact(type: pa.DataType) -> bool:
 
 
 def _keys(column: pa.ChunkedArray) -> Iterable[Any]:
-    values = column.to_pylist()
+    values = plain(column)
     if _inexact(column.type):
         return [_key(value) for value in values]
-    return list(values)
+    return values
 
 
 def _key(value: Any) -> Any:

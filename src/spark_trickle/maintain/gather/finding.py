@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -78,8 +77,7 @@ def pruned(plan: ScanPlan, choices: Sequence[Choice]) -> ScanPlan:
     """Without the files in which no row meets a choice."""
     if len(plan.files) < 2:
         return plan
-    listed = [{n: values.to_pylist() for n, values in choice.items()} for choice in choices]
-    kept = {file.id for choice in listed for file in plan.prune(choice).files}
+    kept = {file.id for choice in choices for file in plan.prune(choice).files}
     return replace(plan, files=tuple(file for file in plan.files if file.id in kept))
 
 
@@ -96,8 +94,8 @@ def _domain(plan: ScanPlan, name: str) -> float:
     low, high = min(lows), max(highs)
     if isinstance(low, bool):
         return 2.0
-    if isinstance(low, int):
+    if column.type == "date":
+        return float(high - low + 1)
+    if isinstance(low, int) and not column.type.startswith("timestamp"):
         return min(float(high - low + 1), max(1.0, plan.rows))
-    if isinstance(low, date):
-        return float((high - low).days + 1)
     return guess

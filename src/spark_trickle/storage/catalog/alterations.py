@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from spark_trickle.errors import AlreadyExistsError, BindError, NotFoundError
+from spark_trickle.errors import AlreadyExistsError, BindError, InvalidDataError, NotFoundError
 from spark_trickle.storage.catalog.structure import Schema, Structure
 from spark_trickle.storage.files import disk
 from spark_trickle.storage.files.types import make_column, parse_spark, walk
+from spark_trickle.storage.files.values import plain_value, to_text
 from spark_trickle.storage.records import (
     DEFAULT_SCHEMA,
     FILE_ROW_ID,
@@ -93,14 +94,20 @@ def new_table(
 
 
 def _made(column: NewColumn, ids: Iterator[int]) -> Column:
-    return make_column(
+    made = make_column(
         column.name,
         parse_spark(column.type),
         ids,
         nullable=column.nullable,
         default=column.default,
-        initial_default=column.initial,
+        initial_default=plain_value(column.initial),
     )
+    if made.initial_default is not None and to_text(made.initial_default, made.type) is None:
+        raise InvalidDataError(
+            f"the default of column {made.name} cannot be kept: the catalog has no text for it",
+            hint="add the column without a default and UPDATE the rows",
+        )
+    return made
 
 
 def _check_new_name(table: object, columns: Sequence[Column], name: str) -> None:

@@ -210,7 +210,7 @@ def _insert_column(connection: Connection, table: int, column: Column, version: 
                 item.id,
                 item.name,
                 item.storage_type,
-                to_text(item.initial_default),
+                to_text(item.initial_default, item.type),
                 _literal(item),
                 item.nullable,
                 parent,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 from spark_trickle.errors import InvalidDataError
 from spark_trickle.storage.files import disk
 from spark_trickle.storage.files.types import arrow_field, arrow_schema, leaves
-from spark_trickle.storage.files.values import to_text
+from spark_trickle.storage.files.values import TEMPORAL, plain_value, to_text
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
     FILE_ROW_ID_FIELD,
@@ -183,17 +184,27 @@ def column_stats(groups: Sequence[Any], column: Column, flat: bool) -> ColumnSta
     if not flat or not bounded or len(bounded) < len(with_values) or column.type == "binary":
         return ColumnStats(size, values, nulls, nan=nan)
     try:
-        low, high = min(p.min for p in bounded), max(p.max for p in bounded)
+        low = min(_end(p, column, "min") for p in bounded)
+        high = max(_end(p, column, "max") for p in bounded)
     except (OverflowError, ValueError):
         return ColumnStats(size, values, nulls, nan=nan)
     return ColumnStats(size, values, nulls, *texts(column, low, high), nan)
+
+
+def _end(stats: Any, column: Column, which: str) -> Any:
+    """The min or max of a chunk as a plain value."""
+    if column.type in TEMPORAL and stats.physical_type in ("INT32", "INT64"):
+        unit = json.loads(stats.logical_type.to_json()).get("timeUnit", "microseconds")
+        if unit == "microseconds":
+            return getattr(stats, f"{which}_raw")
+    return plain_value(getattr(stats, which))
 
 
 def texts(column: Column, low: Any, high: Any) -> tuple[str | None, str | None]:
     """Min and max as text; None for both where the catalog could not hold or compare them."""
     if column.type == "boolean":
         return str(int(low)), str(int(high))
-    lower, upper = to_text(low), to_text(high)
+    lower, upper = to_text(low, column.type), to_text(high, column.type)
     for text in (lower, upper):
         if text is None or len(text) > _LONGEST_TEXT or "\0" in text:
             return None, None
@@ -211,10 +222,7 @@ def array_stats(array: pa.ChunkedArray, column: Column) -> ColumnStats:
         nan = bool(pc.any(pc.is_nan(array)).as_py())
         array = array.filter(pc.invert(pc.is_nan(array)))
     extremes = pc.min_max(array)
-    try:
-        low, high = extremes["min"].as_py(), extremes["max"].as_py()
-    except (OverflowError, ValueError):
-        return ColumnStats(0, values, nulls, nan=nan)
+    low, high = plain_value(extremes["min"]), plain_value(extremes["max"])
     if low is None:
         return ColumnStats(0, values, nulls, nan=nan)
     return ColumnStats(0, values, nulls, *texts(column, low, high), nan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.errors import CatalogError
+from spark_trickle.storage.files import calendar
 from spark_trickle.storage.files.literals import parse_nested
 from spark_trickle.storage.files.types import NESTED, arrow_type
 from spark_trickle.storage.records import Column
@@ -20,6 +21,7 @@ RESERVED = frozenset({"row_id", "begin_snapshot", "end_snapshot"})
 """Columns that every table of inlined rows has: a user's column cannot have these names there."""
 _LONGEST_NAME = 63
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
+TEMPORAL = ("date", "timestamp", "timestamp_ntz")
 
 
 def can_inline(columns: Sequence[Column]) -> bool:
@@ -33,8 +35,64 @@ def can_inline(columns: Sequence[Column]) -> bool:
     )
 
 
-def to_text(value: Any) -> str | None:
-    """A flat Python value in DuckDB's text form; None for NULL."""
+def has_texts(rows: pa.Table, columns: Sequence[Column]) -> bool:
+    """Whether every date and timestamp of the rows, whose columns are named by id, has a text."""
+    for column in columns:
+        if column.type in TEMPORAL and str(column.id) in rows.column_names:
+            numbers = rows.column(str(column.id)).cast(_numeric(arrow_type(column)))
+            least = pc.min(numbers).as_py()
+            if least is not None and not calendar.has_text(least, days=column.type == "date"):
+                return False
+    return True
+
+
+def plain(array: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of an Arrow column as Python has them, but dates and timestamps as numbers."""
+    numeric = _numeric(array.type)
+    return list((array if numeric is None else array.cast(numeric)).to_pylist())
+
+
+def _numeric(kind: pa.DataType) -> pa.DataType | None:
+    """The type with numbers for its dates and timestamps; None: it has none."""
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+        return pa.int64()
+    if pa.types.is_map(kind):
+        key, item = _numeric(kind.key_type), _numeric(kind.item_type)
+        return pa.map_(key or kind.key_type, item or kind.item_type) if key or item else None
+    if pa.types.is_list(kind):
+        inner = _numeric(kind.value_type)
+        return None if inner is None else pa.list_(inner)
+    if pa.types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        inside = [_numeric(field.type) for field in fields]
+        if any(inside):
+            return pa.struct(
+                [f.with_type(n or f.type) for f, n in zip(fields, inside, strict=True)]
+            )
+    return None
+
+
+def plain_value(value: Any) -> Any:
+    """A value that somebody gives, as ``plain`` would have it."""
+    if isinstance(value, pa.Scalar):
+        kind = _numeric(value.type)
+        return (value if kind is None else value.cast(kind)).as_py()
+    if isinstance(value, datetime):
+        kind = pa.timestamp("us", "UTC" if value.tzinfo else None)
+        return pa.scalar(value, kind).value
+    return value.toordinal() - calendar.EPOCH if isinstance(value, date) else value
+
+
+def to_text(value: Any, kind: str) -> str | None:
+    """A flat plain value of a Spark type in DuckDB's text form; None for NULL and for no text."""
+    if kind in TEMPORAL and value is not None:
+        days = kind == "date"
+        if not calendar.has_text(value, days=days):
+            return None
+        text = calendar.date_text(value) if days else calendar.timestamp_text(value)
+        return text + "+00" if kind == "timestamp" and text[-1] != "y" else text
     match value:
         case None:
             return None
@@ -44,13 +102,6 @@ def to_text(value: Any) -> str | None:
             return format(value, "f")
         case float():
             return repr(value)
-        case datetime():
-            text = value.astimezone(UTC) if value.tzinfo else value
-            body = f"{text.year:04}-" + text.strftime("%m-%d %H:%M:%S")
-            body += f".{value.microsecond:06}" if value.microsecond else ""
-            return body + ("+00" if value.tzinfo else "")
-        case date():
-            return value.isoformat()
         case bytes():
             return "".join(f"\\x{b:02X}" for b in value)
         case _:
@@ -58,7 +109,7 @@ def to_text(value: Any) -> str | None:
 
 
 def from_text(column: Column, text: str | None) -> Any:
-    """The Python value of a text in the catalog; None also for what cannot be told."""
+    """The plain value of a text in the catalog."""
     if text is None:
         return None
     kind = column.type
@@ -71,19 +122,12 @@ def from_text(column: Column, text: str | None) -> Any:
     if kind.startswith("decimal("):
         return Decimal(text)
     if kind == "date":
-        return date.fromisoformat(text)
+        return calendar.read_date(text)
     if kind in ("timestamp", "timestamp_ntz"):
-        return _timestamp(text, kind == "timestamp")
+        return calendar.read_timestamp(text)
     if kind == "binary":
         return _blob(text)
     return text
-
-
-def _timestamp(text: str, zoned: bool) -> datetime:
-    value = datetime.fromisoformat(text)
-    if not zoned:
-        return value
-    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 def _blob(text: str) -> bytes:
@@ -127,11 +171,8 @@ def sql_type(column: Column, kind: str) -> str:
 def encode(array: pa.ChunkedArray | pa.Array, column: Column, kind: str) -> list[Any]:
     """The values of an Arrow column as the database keeps them in inlined rows."""
     own = column.type
-    if own in ("date", "timestamp", "timestamp_ntz"):
-        texts = pc.cast(array, pa.string()).to_pylist()
-        if own == "timestamp":
-            return [None if t is None else t.rstrip("Z") + "+00" for t in texts]
-        return list(texts)
+    if own in TEMPORAL:
+        return [to_text(value, own) for value in plain(array)]
     values = array.to_pylist()
     if kind == "sqlite":
         if own in ("float", "double"):
@@ -145,11 +186,13 @@ def encode(array: pa.ChunkedArray | pa.Array, column: Column, kind: str) -> list
 
 def decode(values: Sequence[Any], column: Column, table: object) -> pa.Array:
     """The Arrow column of inlined values, whoever wrote them."""
-    target = arrow_type(column)
     try:
-        return pa.array(_python_values(values, column), target)
+        return pa.array(_python_values(values, column), arrow_type(column))
     except (pa.ArrowInvalid, ValueError, OverflowError, ArithmeticError) as error:
-        return _through_text(values, column, table, error)
+        raise CatalogError(
+            f"inlined values of column {column.name} of table {table} cannot be read: {error}",
+            hint="delete or correct them with the program that wrote them",
+        ) from error
 
 
 def _python_values(values: Sequence[Any], column: Column) -> list[Any]:
@@ -164,18 +207,3 @@ def _python_values(values: Sequence[Any], column: Column) -> list[Any]:
     if own in _INTEGERS or own == "binary":
         return list(values)
     return [from_text(column, v) if isinstance(v, str) else v for v in values]
-
-
-def _through_text(
-    values: Sequence[Any], column: Column, table: object, error: Exception
-) -> pa.Array:
-    """Dates and times outside Python's range: Arrow reads their text itself."""
-    try:
-        texts = pa.array([None if v is None else str(v).removesuffix("+00") for v in values])
-        if column.type == "timestamp":
-            return pc.assume_timezone(pc.cast(texts, pa.timestamp("us")), "UTC")
-        return pc.cast(texts, arrow_type(column))
-    except pa.ArrowInvalid:
-        raise CatalogError(
-            f"inlined values of column {column.name} of table {table} cannot be read: {error}"
-        ) from error

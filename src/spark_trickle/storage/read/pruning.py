@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
+from spark_trickle.storage.files.values import plain, plain_value
 from spark_trickle.storage.records import Bounds, Condition, DataFile, Table
 
 
@@ -20,9 +23,10 @@ class Values:
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> Values:
-        found = [v.as_py() if hasattr(v, "as_py") else v for v in values]
-        plain = {v for v in found if v is not None and v == v}
-        return cls(tuple(sorted(plain)), None in found, any(v != v for v in found))
+        arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+        found = plain(values) if arrow else [plain_value(value) for value in values]
+        known = {v for v in found if v is not None and v == v}
+        return cls(tuple(sorted(known)), None in found, any(v != v for v in found))
 
 
 Wanted = Mapping[int, tuple[Any, Any] | Values]
@@ -34,7 +38,10 @@ def by_column(table: Table, conditions: Mapping[str, Condition]) -> Wanted:
     for name, condition in conditions.items():
         column = table.column(name)
         if column is not None and not column.children:
-            wanted[column.id] = condition if isinstance(condition, tuple) else Values.of(condition)
+            if isinstance(condition, tuple):
+                wanted[column.id] = (plain_value(condition[0]), plain_value(condition[1]))
+            else:
+                wanted[column.id] = Values.of(condition)
     return wanted
 
 

@@ -40,7 +40,7 @@ def search(
     tested = chosen_columns(plan.table, [*{name: None for choice in choices for name in choice}])
     inlined = select(plan.inlined, plan.table, plan.table.columns)
     parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
-    wanted = [by_column(plan.table, {n: v.to_pylist() for n, v in c.items()}) for c in choices]
+    wanted = [by_column(plan.table, choice) for choice in choices]
     for file in plan.files:
         for batch in _worth_reading(plan.table, file, wanted).batches(taken):
             places = batch.meeting(tested, choices)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_trickle.errors import CommitConflictError
+from spark_trickle.errors import CommitConflictError, TrickleError
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import columns_at
@@ -56,6 +56,9 @@ class Compacted:
     files_before: int = 0
     files_after: int = 0
     inlined_rows: int = 0
+    table: str = ""
+    problem: TrickleError | None = None
+    """Why the table was left as it is, where others were compacted all the same."""
 
 
 @dataclass(frozen=True)

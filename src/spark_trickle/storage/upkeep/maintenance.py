@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from spark_trickle.errors import CatalogError
+from spark_trickle.errors import CatalogError, InvalidDataError
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import resolve
@@ -16,10 +17,22 @@ from spark_trickle.storage.records import Table
 from spark_trickle.storage.upkeep.compaction import Compacted, compact
 from spark_trickle.storage.versions import deaths
 
-__all__ = ["Compacted", "compact", "expire", "remove_orphans"]
+__all__ = ["Compacted", "compact", "compact_all", "expire", "remove_orphans"]
 
 _OF_TABLES = ("table", "column", "column_tag", "sort_info", "partition_info")
 _PER_TABLE = ("table_stats", "table_column_stats", "schema_versions", "inlined_data_tables")
+
+
+def compact_all(catalog: Catalog) -> list[Compacted]:
+    """Compact every table; one that cannot be read does not keep the others from it."""
+    done = []
+    for table in catalog.tables():
+        try:
+            found = compact(catalog, table)
+        except (CatalogError, InvalidDataError) as problem:
+            found = Compacted(catalog.version(), problem=problem)
+        done.append(replace(found, table=str(table)))
+    return done
 
 
 def expire(

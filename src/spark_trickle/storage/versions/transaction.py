@@ -15,7 +15,7 @@ from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import disk, parquet, positions
-from spark_trickle.storage.files.values import can_inline
+from spark_trickle.storage.files.values import can_inline, has_texts
 from spark_trickle.storage.records import (
     ROW_ID,
     ChangePlan,
@@ -372,7 +372,8 @@ class Transaction:
             staged = self._staged(table)
             count = sum(r.num_rows for r in staged.rows)
             limit = self._lake.settings.inline_row_limit
-            if count and (count > limit or not can_inline(table.columns)):
+            few = count <= limit and can_inline(table.columns)
+            if count and not (few and all(has_texts(r, table.columns) for r in staged.rows)):
                 self._stage(table, self._in_files(table, staged))
         state = self._state
         disk.sync(f.facts.path for s in state.staged.values() for f in s.files)
