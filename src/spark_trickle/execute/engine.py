@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import pyarrow as pa
 
 from spark_trickle.errors import InvalidDataError, NotFoundError, UserError, names_hint
-from spark_trickle.execute import ddl, rows
+from spark_trickle.execute import appended, ddl, rows
 from spark_trickle.execute.states import Source, TransactionSource, table_name
 from spark_trickle.settings import Settings
 from spark_trickle.spark.session import SessionHolder
@@ -140,8 +140,9 @@ class Engine:
         for participant in tx.participants:
             participant.before_write(tx, name)
         table = tx.table(name)
-        arrow = rows.to_arrow(table, data)
+        arrow = appended.to_arrow(table, data)
         if arrow is not None:
+            arrow = appended.with_times(table, arrow, self.holder.time_zone, self._instants)
             return tx.insert_rows(table, self._complete(table, arrow))
         if not hasattr(data, "schema") or not hasattr(data, "toArrow"):
             raise InvalidDataError(
@@ -152,6 +153,11 @@ class Engine:
 
         writer = self._writer(source)
         return writer.insert(table, stage_by_name(writer, data, table))
+
+    def _instants(self, wall: pa.ChunkedArray) -> pa.ChunkedArray:
+        from spark_trickle.spark.zones import instants
+
+        return instants(self.holder.spark, wall)
 
     def _runner(self, sql: str, source: Source, ctes: Span | None = None) -> QueryRunner:
         from spark_trickle.execute.query import QueryRunner

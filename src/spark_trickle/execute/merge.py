@@ -26,7 +26,7 @@ from spark_trickle.spark.assign import check_storable, misfit, stored
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import ROW
-from spark_trickle.spark.places import Places, held, old_name
+from spark_trickle.spark.places import Places, fetched, held, old_name
 from spark_trickle.spark.types import DataType, spark_type, type_text
 from spark_trickle.spark.write import Staged, Writer
 from spark_trickle.statements.cursor import Span
@@ -244,7 +244,8 @@ class MergeRunner:
             return self._count(rows)
         with held(acted.drop(*self._old)) as same_rows:
             with spark_errors():
-                located = same_rows.select(KEY, ROW, _CLAUSE).toArrow()
+                places = same_rows.select(KEY, ROW, _CLAUSE)
+                located = fetched(places, same_rows.count())
             self._delete(located)
             for kind, keep in ((MergeUpdate, True), (MergeInsert, False)):
                 numbers = self._numbers(kind)

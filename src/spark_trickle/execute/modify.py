@@ -13,7 +13,7 @@ from spark_trickle.spark.assign import assign, misfit
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import ROW, Frames
-from spark_trickle.spark.places import Places, held, old_name
+from spark_trickle.spark.places import Places, fetched, held, old_name
 from spark_trickle.spark.write import Staged, Writer
 from spark_trickle.statements.conditions import condition_list
 from spark_trickle.statements.cursor import Name, Span
@@ -124,7 +124,7 @@ def delete(
         if target.selective:
             located = writer.fetch(frame, target.plan.rows)
         if located is None:
-            located = frame.select(KEY, ROW).toArrow()
+            located = fetched(frame.select(KEY, ROW), target.plan.rows)
     return Places(tx, target.plan).delete(located)
 
 
@@ -164,7 +164,7 @@ def affected(
         changed = assign(frame, target.table, given, keep=(KEY, ROW))
         with held(changed) as same_rows:
             with spark_errors():
-                located = same_rows.select(KEY, ROW).toArrow()
+                located = fetched(same_rows.select(KEY, ROW), same_rows.count())
             files = writer.write_files(target.table, same_rows.drop(KEY), located.num_rows)
         return located, Staged(files=tuple(files))
     except ExecutionError as error:

@@ -1,11 +1,9 @@
-"""Rows that need no Spark: literals of VALUES, pyarrow, pandas and lists of dicts."""
+"""Rows that need no Spark: literals of VALUES."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import pyarrow as pa
 
 from spark_trickle.errors import BindError, InvalidDataError, Position
 from spark_trickle.statements.cursor import Span
@@ -102,33 +100,3 @@ def _store(table: Table, column: Column, literal: Literal, time_zone: str) -> tu
 def literal_default(table: Table, column: Column, time_zone: str) -> tuple[bool, Any]:
     """(True, the column's default as a value), or (False, …) when it takes Spark to know."""
     return _default(table, column, time_zone)
-
-
-def to_arrow(table: Table, data: Any) -> pa.Table | None:
-    """``data`` as Arrow, if it is pyarrow, pandas or dicts; None: something else."""
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
-        return _from_dicts(table, data)
-    if type(data).__module__.split(".")[0] == "pandas":
-        return pa.Table.from_pandas(data, preserve_index=False)
-    return None
-
-
-def _from_dicts(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """One Arrow column per name; each is typed on its own so that an error can name it."""
-    names: dict[str, None] = {}
-    for row in rows:
-        names.update(dict.fromkeys(str(name) for name in row))
-    arrays = []
-    for name in names:
-        values = [row.get(name) for row in rows]
-        try:
-            arrays.append(pa.array(values))
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise InvalidDataError(
-                f"the values of {name} for {table} are not of one type: {error}"
-            ) from None
-    return pa.table(dict(zip(names, arrays, strict=True))) if names else pa.table({})

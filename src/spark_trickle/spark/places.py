@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
+from spark_trickle.errors import UserError
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.frames import ROW, FileKeys
 from spark_trickle.storage.records import ROW_ID, ScanPlan
@@ -17,6 +18,22 @@ from spark_trickle.storage.versions.preimages import FILE, POSITION, remember
 from spark_trickle.storage.versions.transaction import Transaction
 
 OLD = "__old"
+MOST = 50_000_000
+"""The places of so many rows, 16 bytes each, are brought into this process at once, no more."""
+
+
+def fetched(places: DataFrame, rows: int) -> pa.Table:
+    """Places as Arrow; ``rows``: there cannot be more than these."""
+    if rows <= MOST:
+        return places.toArrow()
+    found = places.limit(MOST + 1).toArrow()
+    if found.num_rows > MOST:
+        raise UserError(
+            f"more than {MOST:,} rows are to be changed at once",
+            hint="change a part of them at a time, by a condition on the key; all rows of a table "
+            "go with TRUNCATE or INSERT OVERWRITE",
+        )
+    return found
 
 
 class Places:

@@ -23,7 +23,7 @@ from spark_trickle.spark.constants import all_of, among, any_of
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
 from spark_trickle.spark.frames import ROW, Frames, local_frame, parquet_reader, quote
-from spark_trickle.spark.places import Places
+from spark_trickle.spark.places import Places, fetched
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
@@ -96,8 +96,10 @@ class Run:
         rows = rows.select([*(column.name for column in columns), *extra])
         return self._view(local_frame(self._spark, part, rows, extra))
 
-    def search(self, plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice]) -> pa.Table:
-        """The rows that meet one of the choices."""
+    def search(
+        self, plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice], most: int
+    ) -> pa.Table | None:
+        """The rows that meet one of the choices; None if they are more than ``most``."""
         with spark_errors():
             frame = self._frames.scan(plan).select(*(quote(name) for name in columns))
             tests = [
@@ -105,7 +107,9 @@ class Run:
                 for choice in choices
             ]
             self.spark_queries += 1
-            found = frame.where(any_of(tests)).toArrow()
+            found = frame.where(any_of(tests)).limit(most + 1).toArrow()
+        if found.num_rows > most:
+            return None
         schema = plain_schema(plan.table)
         return found.cast(pa.schema([schema.field(name) for name in columns]))
 
@@ -216,7 +220,7 @@ class Run:
             order = F.expr(f"row_number() OVER (PARTITION BY {keys} ORDER BY {KEY}, {ROW})")
             chosen = found.withColumn(_NUMBER, order).where(F.col(_NUMBER) <= F.col(_NEEDED))
             self.spark_queries += 1
-            return chosen.select(KEY, ROW).toArrow(), needed
+            return fetched(chosen.select(KEY, ROW), needed), needed
 
     def delete(self, plan: ScanPlan, places: pa.Table) -> int:
         return Places(self._tx, plan).delete(places)

@@ -280,6 +280,8 @@ def _round(value: Decimal, precision: int, scale: int) -> Decimal:
 def _in_zone(value: datetime, time_zone: str) -> tuple[bool, Any]:
     if time_zone in ("UTC", "Etc/UTC", "GMT", "Z"):
         return True, value.replace(tzinfo=UTC)
+    if not 1970 < value.year < 2038:  # what a zone did then, databases of zones do not agree on
+        return False, None
     try:
         zone = ZoneInfo(time_zone)
     except (KeyError, ValueError, OSError):

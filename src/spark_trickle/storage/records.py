@@ -280,6 +280,12 @@ class ChangePlan:
         """Bytes of the files that must be opened."""
         return sum({f.file.path: f.file.bytes for f in self.files}.values())
 
+    @property
+    def row_bytes(self) -> int:
+        """About the bytes of the changed rows alone."""
+        shares = (f.file.bytes * f.rows // max(1, f.file.rows) for f in self.files)
+        return sum(shares) + int(self.inlined.nbytes)
+
     def _inlined(self, weight: int) -> int:
         return int(self.inlined.column(WEIGHT).to_pylist().count(weight))
 

@@ -43,24 +43,28 @@ class Finder:
         shares = [len(values) / _domain(plan, name) for name, values in choice.items()]
         return plan.rows * min([1.0, *shares])
 
-    def find(self, source: str, choices: Sequence[Choice]) -> pa.Table:
-        """The rows that meet one of the choices."""
+    def find(self, source: str, choices: Sequence[Choice], most: int) -> pa.Table | None:
+        """The rows that meet one of the choices; None if they are more than ``most``, or too large."""
         plan, columns = self.plans[source], self.columns[source]
         if not choices:
             return read_scan(replace(plan, files=(), inlined=plan.inlined.slice(0, 0)), columns)
         everything = any(not choice for choice in choices)
-        if everything or plan.rows * len(columns) <= HELD:
+        if everything and (self._bytes(source, plan) > HERE or plan.rows > most):
+            return None
+        if everything or (plan.rows * len(columns) <= HELD and self._bytes(source, plan) <= HERE):
             rows = self._hold(source, plan)
             return rows if everything else rows.filter(meets(rows, choices))
         plan = pruned(plan, choices)
         bytes = self._bytes(source, plan)
         if bytes > HERE:
             self.run.note_read(plan.rows, bytes)
-            return self.run.search(plan, columns, choices)
+            # As if the rows that are found were as long as the others.
+            fits = HERE * plan.rows // bytes
+            return self.run.search(plan, columns, choices, min(most, fits))
         taken = Taken()
-        rows = search(plan, columns, choices, taken)
+        found = search(plan, columns, choices, taken, most)
         self.run.note_read(taken.rows, taken.bytes)
-        return rows
+        return found
 
     def _hold(self, source: str, plan: ScanPlan) -> pa.Table:
         if source not in self._held:

@@ -51,8 +51,11 @@ class Finder(Protocol):
     def expected(self, source: str, choice: Choice) -> float:
         """About how many rows meet a choice; an empty one is met by all."""
 
-    def find(self, source: str, choices: Sequence[Choice]) -> pa.Table:
-        """The rows that meet one of the choices, in the columns that are needed of the source."""
+    def find(self, source: str, choices: Sequence[Choice], most: int) -> pa.Table | None:
+        """The rows that meet one of the choices, in the columns that are needed of the source.
+
+        None if they are more than ``most``, or too large to be held here.
+        """
 
 
 def nearby(
@@ -67,8 +70,11 @@ def nearby(
     while search.waiting:
         if not search.step():
             return None
-    found = {source: search.found.get(source) or [finder.find(source, [])] for source in sources}
-    return {source: _versions(rows, deltas.get(source)) for source, rows in found.items()}
+    near = {}
+    for source in sources:
+        found = search.found.get(source) or [finder.find(source, [], NEAR)]
+        near[source] = _versions([rows for rows in found if rows is not None], deltas.get(source))
+    return near
 
 
 class _Search:
@@ -128,8 +134,8 @@ class _Search:
 
     def _read(self, source: str, choices: Mapping[int, Choice]) -> bool:
         possible = [c for c in choices.values() if all(len(values) for values in c.values())]
-        rows = self._finder.find(source, _without_repetition(possible))
-        if rows.num_rows > NEAR:
+        rows = self._finder.find(source, _without_repetition(possible), NEAR)
+        if rows is None:
             return False
         gone = self._deltas.get(source)
         both = rows

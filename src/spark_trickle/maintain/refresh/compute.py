@@ -44,6 +44,9 @@ FEW = 200_000
 CHANGES = 200_000
 """Changes of a source of up to this many rows are read in this process."""
 
+CHANGE_BYTES = 512 << 20
+"""And of up to about this many bytes."""
+
 TINY = 50_000
 """Up to this many rows Spark is not worth compiling for."""
 
@@ -65,6 +68,12 @@ class Pinned:
     def changed_rows(self) -> int:
         plan = self.changes
         return plan.inserted_rows + plan.deleted_rows if plan is not None else 0
+
+    @property
+    def few(self) -> bool:
+        """Whether the changes may be read in this process."""
+        bytes = self.changes.row_bytes if self.changes is not None else 0
+        return self.changed_rows <= CHANGES and bytes <= CHANGE_BYTES
 
 
 @dataclass
@@ -91,7 +100,7 @@ class Computation:
     @property
     def small(self) -> bool:
         """Whether the changes of every source are few."""
-        return all(source.changed_rows <= CHANGES for source in self.sources.values())
+        return all(source.few for source in self.sources.values())
 
     def full(self) -> None:
         """Every part anew; what is published is the difference to what is stored."""
@@ -182,7 +191,7 @@ class Computation:
         reads its input as it is after."""
         rows = self._deltas.get(source)
         if rows is None:
-            return source in self.sources and self.sources[source].changed_rows > CHANGES
+            return source in self.sources and not self.sources[source].few
         return isinstance(rows, Spill) or rows.num_rows > 0
 
     def _move(self, reserve: Reserve, changed: frozenset[str], insert_only: frozenset[str]) -> None:
@@ -237,7 +246,7 @@ class Computation:
             plan = source.changes
             if plan is None or plan.empty:
                 continue
-            if source.changed_rows <= CHANGES:
+            if source.few:
                 columns = self._columns_read(name)
                 taken = Taken(source.changed_rows)
                 rows = net(read_changes(plan, columns, taken), columns)

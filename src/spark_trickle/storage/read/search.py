@@ -33,18 +33,29 @@ from spark_trickle.storage.versions.planning import conform
 
 
 def search(
-    plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice], taken: Taken
-) -> pa.Table:
-    """The rows that meet one of the choices; where there is none, only the keys are read."""
+    plan: ScanPlan,
+    columns: Sequence[str],
+    choices: Sequence[Choice],
+    taken: Taken,
+    most: int | None = None,
+) -> pa.Table | None:
+    """The rows that meet one of the choices; where there is none, only the keys are read.
+
+    None as soon as there are more than ``most``.
+    """
     chosen = chosen_columns(plan.table, columns)
     tested = chosen_columns(plan.table, [*{name: None for choice in choices for name in choice}])
     inlined = select(plan.inlined, plan.table, plan.table.columns)
     parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
+    count = parts[0].num_rows
     wanted = [by_column(plan.table, choice) for choice in choices]
     for file in plan.files:
         for batch in _worth_reading(plan.table, file, wanted).batches(taken):
             places = batch.meeting(tested, choices)
             taken.rows += batch.length
+            count += len(places)
+            if most is not None and count > most:
+                return None
             if len(places):
                 parts.append(batch.rows(chosen, places))
     return pa.concat_tables(parts)
