@@ -115,11 +115,11 @@ _NO_ZONE = "{} has no zone: convert to wall times first, for example with .dt.tz
 
 
 def _days(table: Table, column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
-    try:
-        return array.cast(pa.date32())
-    except pa.ArrowInvalid:
+    days = array.cast(pa.date32())
+    if pc.any(pc.not_equal(days.cast(array.type), array)).as_py():
         hint = "give dates, for example with .dt.normalize() in pandas"
-        raise _lossy(table, column, "a time of day", hint) from None
+        raise _lossy(table, column, "a time of day", hint)
+    return days
 
 
 def _in_zone(wall: pa.ChunkedArray, zone: str, instants: Instants) -> pa.ChunkedArray:

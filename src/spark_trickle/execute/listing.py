@@ -65,7 +65,7 @@ def _columns(table: Table) -> pa.Table:
     return _text_table(
         {
             "col_name": [c.name for c in table.columns],
-            "data_type": [c.type for c in table.columns],
+            "data_type": [c.declared for c in table.columns],
             "nullable": ["true" if c.nullable else "false" for c in table.columns],
             "default": [c.default for c in table.columns],
             "key": [notes(c.name) for c in table.columns],

@@ -29,7 +29,18 @@ def stored(value: str, source: t.DataType, column: Column) -> str:
     """SQL text of ``value`` as the column stores it."""
     target = spark_type(column, ids=False)
     # Equal means nullability of nested fields too: Arrow cannot hold a NULL struct of them else.
-    return value if source == target else f"CAST({value} AS {type_text(target)})"
+    cast = value if source == target else f"CAST({value} AS {type_text(target)})"
+    return cast if column.length is None else _short(cast, column, column.length)
+
+
+def _short(value: str, column: Column, most: int) -> str:
+    """SQL text of a VARCHAR(n)'s value; spaces beyond its end are cut off, no more."""
+    words = f"a value does not fit column {column.name}, which has the type {column.declared}"
+    refusal = "raise_error('" + words.replace("\\", "\\\\").replace("'", "\\'") + "')"
+    return (
+        f"CASE WHEN char_length({value}) > {most} THEN CASE WHEN char_length(rtrim({value})) > {most} "
+        f"THEN {refusal} ELSE left({value}, {most}) END ELSE {value} END"
+    )
 
 
 def default_of(table: Table, column: Column) -> str:
@@ -72,18 +83,21 @@ def misfit(
     for column in table.columns:
         name = given.get(column.name)
         target = spark_type(column, ids=False)
-        if name is None or same(types[name], target):
+        if name is None or (same(types[name], target) and column.length is None):
             continue
         value = F.col(quote(name))
+        unfit = value.isNotNull() & value.try_cast(target).isNull()
+        if column.length is not None:
+            unfit = unfit | (F.char_length(F.rtrim(value.cast("string"))) > column.length)
         try:
             with spark_errors():
-                wrong = frame.where(value.isNotNull() & value.try_cast(target).isNull())
+                wrong = frame.where(unfit)
                 rows = wrong.select(value.cast("string")).limit(1).collect()
         except TrickleError:
             continue
         if rows:
             return InvalidDataError(
                 f"the value {rows[0][0]} does not fit column {column.name} of {table}, "
-                f"which has the type {column.type}"
+                f"which has the type {column.declared}"
             )
     return error

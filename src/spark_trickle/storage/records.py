@@ -107,6 +107,13 @@ class Column:
     """Nested types: struct fields; ``element`` of an array; ``key`` and ``value`` of a map."""
     storage_type: str = ""
     """The catalog's name of the type."""
+    length: int | None = None
+    """Of VARCHAR(n), which is a string otherwise: the most characters of a value."""
+
+    @property
+    def declared(self) -> str:
+        """The type as the user declared it."""
+        return self.type if self.length is None else f"varchar({self.length})"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from spark_trickle.errors import AlreadyExistsError, BindError, InvalidDataError, NotFoundError
 from spark_trickle.storage.catalog.structure import Schema, Structure
 from spark_trickle.storage.files import disk
-from spark_trickle.storage.files.types import make_column, parse_spark, walk
+from spark_trickle.storage.files.types import length_of, make_column, parse_spark, walk
 from spark_trickle.storage.files.values import plain_value, to_text
 from spark_trickle.storage.records import (
     DEFAULT_SCHEMA,
@@ -101,7 +101,12 @@ def _made(column: NewColumn, ids: Iterator[int]) -> Column:
         nullable=column.nullable,
         default=column.default,
         initial_default=plain_value(column.initial),
+        length=length_of(column.type),
     )
+    if made.length is not None and len((made.initial_default or "").rstrip(" ")) > made.length:
+        raise InvalidDataError(
+            f"the default of column {made.name} is longer than its type {made.declared} allows"
+        )
     if made.initial_default is not None and to_text(made.initial_default, made.type) is None:
         raise InvalidDataError(
             f"the default of column {made.name} cannot be kept: the catalog has no text for it",

@@ -13,6 +13,7 @@ from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import (
     CLUSTER_BY,
     DEFAULT,
+    LENGTH,
     PRIMARY_KEY,
     Schema,
     Structure,
@@ -217,11 +218,13 @@ def _insert_column(connection: Connection, table: int, column: Column, version: 
             ),
         )
         stack += [(child, item.id) for child in item.children]
-    if column.default is not None:
-        connection.execute(
-            "INSERT INTO ducklake_tag VALUES (?, ?, NULL, ?, ?)",
-            (table, version, f"{DEFAULT}{column.id}", column.default),
-        )
+    length = None if column.length is None else str(column.length)
+    for tag, value in ((DEFAULT, column.default), (LENGTH, length)):
+        if value is not None:
+            connection.execute(
+                "INSERT INTO ducklake_tag VALUES (?, ?, NULL, ?, ?)",
+                (table, version, f"{tag}{column.id}", value),
+            )
 
 
 def _literal(column: Column) -> str:
@@ -288,7 +291,8 @@ def _rename_column(connection: Connection, table: int, column: Column, at: int) 
 def _end_column(connection: Connection, table: int, column: int, at: int) -> None:
     for kind in ("column", "column_tag"):
         _end(connection, kind, "table_id = ? AND column_id = ?", (table, column), at)
-    _end(connection, "tag", "object_id = ? AND key = ?", (table, f"{DEFAULT}{column}"), at)
+    for tag in (DEFAULT, LENGTH):
+        _end(connection, "tag", "object_id = ? AND key = ?", (table, f"{tag}{column}"), at)
 
 
 def _end(

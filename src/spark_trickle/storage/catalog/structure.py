@@ -18,7 +18,9 @@ from spark_trickle.storage.records import HIDDEN_SCHEMA, Column, Table, TableNam
 PRIMARY_KEY = "trickle.primary_key"
 CLUSTER_BY = "trickle.cluster_by"
 DEFAULT = "trickle.default."
-"""Keys of a table's tags that hold what DuckLake has no place for; DEFAULT goes before a column id."""
+LENGTH = "trickle.length."
+"""Keys of a table's tags that hold what DuckLake has no place for; DEFAULT and LENGTH go before a
+column id."""
 
 VISIBLE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 
@@ -131,11 +133,12 @@ def _columns(
     connection: Connection, version: int, table_id: int | None = None
 ) -> dict[int, tuple[Column, ...]]:
     only = "" if table_id is None else f" AND table_id = {int(table_id)}"
-    defaults = {
-        (t, int(key.removeprefix(DEFAULT))): value
+    tags = {
+        (t, key): value
         for t, key, value in connection.execute(
-            f"SELECT object_id, key, value FROM ducklake_tag WHERE {VISIBLE} AND key LIKE ?",
-            (version, version, DEFAULT + "%"),
+            f"SELECT object_id, key, value FROM ducklake_tag WHERE {VISIBLE} "
+            "AND (key LIKE ? OR key LIKE ?)",
+            (version, version, DEFAULT + "%", LENGTH + "%"),
         )
     }
     rows = connection.execute(
@@ -148,7 +151,7 @@ def _columns(
     for row in rows:
         children[row[0], row[1]].append(row)
     return {
-        table: tuple(_column(row, children, defaults) for row in top)
+        table: tuple(_column(row, children, tags) for row in top)
         for (table, parent), top in children.items()
         if parent is None
     }
@@ -157,18 +160,29 @@ def _columns(
 def _column(
     row: tuple[Any, ...],
     children: Mapping[tuple[int, int | None], list[tuple[Any, ...]]],
-    defaults: Mapping[tuple[int, int], str],
+    tags: Mapping[tuple[int, str], str],
 ) -> Column:
     table, _, number, name, kind, nullable, value, value_type, initial = row
-    below = tuple(_column(c, children, defaults) for c in children.get((table, number), ()))
+    below = tuple(_column(c, children, tags) for c in children.get((table, number), ()))
     plain = Column(
         number, name, spark_text(kind, below), bool(nullable), children=below, storage_type=kind
     )
-    default = defaults.get((table, number))
+    default = tags.get((table, f"{DEFAULT}{number}"))
+    length = tags.get((table, f"{LENGTH}{number}"))
     if default is None and value is not None and value != "NULL":
         default = value if value_type == "expression" else _literal(plain, value)
     first = None if initial is None or below else from_text(plain, initial)
-    return Column(number, name, plain.type, bool(nullable), default, first, below, kind)
+    return Column(
+        number,
+        name,
+        plain.type,
+        bool(nullable),
+        default,
+        first,
+        below,
+        kind,
+        None if length is None else int(length),
+    )
 
 
 def _literal(column: Column, text: str) -> str:

@@ -70,7 +70,7 @@ _TO_ARROW = {
 }
 NESTED = ("list", "struct", "map")
 _DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", re.I)
-_TEXT = re.compile(r"(?:varchar|char)\(\s*\d+\s*\)", re.I)
+_TEXT = re.compile(r"\s*varchar\(\s*(\d+)\s*\)\s*", re.I)
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,21 @@ class LakeType:
 def parse_spark(text: str) -> LakeType:
     """The DuckLake type of a Spark type text; InvalidDataError if we cannot keep that type."""
     parser = _Parser(text)
+    if re.search(r"\b(varchar|char|character)\s*\(", text, re.I) and not _TEXT.fullmatch(text):
+        raise InvalidDataError(
+            f"the type {text!r} cannot be a column of a table",
+            hint="CHAR(n) pads values and what they are compared with: use VARCHAR(n) or STRING; "
+            "inside arrays, maps and structs use STRING",
+        )
     result = parser.type()
     parser.end()
     return result
+
+
+def length_of(text: str) -> int | None:
+    """The n of VARCHAR(n)."""
+    found = _TEXT.fullmatch(text)
+    return None if found is None else int(found.group(1))
 
 
 class _Parser:

@@ -218,6 +218,26 @@ def _family(kind: pa.DataType) -> str:
 
 
 def _fitted_column(table: Table, column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
+    typed = _typed(table, column, array)
+    return typed if column.length is None else _short(table, column, column.length, typed)
+
+
+def _short(table: Table, column: Column, most: int, array: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of a VARCHAR(n); as Spark does, spaces beyond its end are cut off, no more."""
+    long = pc.greater(pc.utf8_length(array), most)
+    if not pc.any(long).as_py():
+        return array
+    least = pc.max(pc.utf8_length(pc.utf8_rtrim(array, " "))).as_py()
+    if least > most:
+        raise InvalidDataError(
+            f"a value of {least} characters does not fit column {column.name} of table {table}, "
+            f"which has the type {column.declared}",
+            hint="shorten the value, or declare the column as STRING",
+        )
+    return pc.if_else(long, pc.utf8_slice_codeunits(array, 0, most), array)
+
+
+def _typed(table: Table, column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
     target = arrow_type(column)
     if array.type == target:
         return array
