@@ -77,7 +77,7 @@ QUERIES = {
     + _each("min({0}) AS l_{0}, max({0}) AS h_{0}, count({0}) AS n_{0}", list(NAMES))
     + _each(", sum({0}) AS s_{0}", _SUMMED).replace(", ,", ",")
     + ", sum(CAST(c4 AS DECIMAL(38,0))) AS s4, sum(c7) AS s7, avg(c7) AS a7 FROM a GROUP BY p",
-    "counted": "SELECT p, " + _each("count(DISTINCT {0}) AS d_{0}", EXACT[-3:]) + " FROM a GROUP BY p",
+    "counted": "SELECT p, " + _each("count(DISTINCT {0}) AS d_{0}", EXACT[-1:]) + " FROM a GROUP BY p",
     "distinct_rows": f"SELECT DISTINCT {_ALL} FROM a",
     "partitioned": f"SELECT id, count(*) OVER (PARTITION BY {_ALL}) AS n FROM a",
     "first_rows": "SELECT c11, c12, c13, id FROM a ORDER BY c11 DESC, c12, c13, id LIMIT 5",

@@ -36,7 +36,7 @@ class TableFinder:
     def expected(self, source: str, choice: Choice) -> float:
         return 0 if choice or self.chance.random() < 0.3 else 9_000
 
-    def find(self, source: str, choices: Sequence[Choice]) -> pa.Table:
+    def find(self, source: str, choices: Sequence[Choice], _most: int = 0) -> pa.Table:
         rows = self.tables[source]
         found = rows.filter(meets(rows, choices))
         self.left_out += rows.num_rows - found.num_rows

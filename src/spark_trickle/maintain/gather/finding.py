@@ -23,6 +23,9 @@ HELD = 4_000_000
 HERE = 512 << 20
 """Up to about this many bytes are searched in this process, more by Spark."""
 
+FOUND = 512 << 20
+"""Up to about this many bytes of a source are brought into this process."""
+
 
 @dataclass
 class Finder:
@@ -49,9 +52,10 @@ class Finder:
         if not choices:
             return read_scan(replace(plan, files=(), inlined=plan.inlined.slice(0, 0)), columns)
         everything = any(not choice for choice in choices)
-        if everything and (self._bytes(source, plan) > HERE or plan.rows > most):
+        whole = self._bytes(source, plan) <= FOUND
+        if everything and (not whole or plan.rows > most):
             return None
-        if everything or (plan.rows * len(columns) <= HELD and self._bytes(source, plan) <= HERE):
+        if everything or (whole and plan.rows * len(columns) <= HELD):
             rows = self._hold(source, plan)
             return rows if everything else rows.filter(meets(rows, choices))
         plan = pruned(plan, choices)
@@ -59,7 +63,7 @@ class Finder:
         if bytes > HERE:
             self.run.note_read(plan.rows, bytes)
             # As if the rows that are found were as long as the others.
-            fits = HERE * plan.rows // bytes
+            fits = FOUND * plan.rows // max(1, bytes)
             return self.run.search(plan, columns, choices, min(most, fits))
         taken = Taken()
         found = search(plan, columns, choices, taken, most)
