@@ -20,7 +20,7 @@ def test_every_value_in_every_role(tmp_path: Path) -> None:
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout) == []
