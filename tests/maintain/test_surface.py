@@ -225,8 +225,12 @@ def test_rename(shop: Lake) -> None:
     assert rows(shop, "sums") == [("ada", 11), ("bob", 7)]
     assert [r.name for r in shop.refresh_history("sums")] == ["sums", "totals"]
     shop.create_stream_table("of_sums", "SELECT total FROM sums")
-    with pytest.raises(DependencyError, match="of_sums"):
-        shop.sql("ALTER STREAM TABLE sums RENAME TO totals")
+    shop.sql("ALTER STREAM TABLE sums RENAME TO totals")
+    shop.sql("INSERT INTO orders VALUES (5, 'eve', 1)")
+    assert [r.effective_mode for r in shop.refresh_all()] == ["DIFFERENTIAL"] * 3
+    assert rows(shop, "of_sums") == [(1,), (11,), (7,)]
+    [of_sums] = [seen for seen in shop.stream_tables() if seen.name == "of_sums"]
+    assert list(of_sums.sources) == ["totals"]
 
 
 def test_drop_names_dependents_and_cascades(shop: Lake) -> None:
@@ -387,11 +391,9 @@ def test_sources_and_their_used_columns_are_kept(shop: Lake) -> None:
     shop.create_stream_table("totals", TOTALS, refresh_mode="DIFFERENTIAL")
     shop.create_stream_table("ids", "SELECT id FROM orders", refresh_mode="DIFFERENTIAL")
     _refused(lambda: shop.sql("DROP TABLE orders"), "orders", "totals", "ids")
-    _refused(lambda: shop.sql("ALTER TABLE orders RENAME TO sales"), "totals", "ids")
     _refused(lambda: shop.sql("CREATE OR REPLACE TABLE orders (a INT)"), "totals", "ids")
     wrong = _refused(lambda: shop.sql("ALTER TABLE orders DROP COLUMN amount"), "amount", "totals")
     assert "ids" not in wrong.message, "it does not read that column"
-    _refused(lambda: shop.sql("ALTER TABLE orders RENAME COLUMN customer TO c"), "totals")
     with shop.transaction() as tx:
         _refused(lambda: tx.sql("DROP TABLE orders"), "totals")
     shop.sql("ALTER TABLE orders DROP COLUMN note")

@@ -10,8 +10,7 @@ from spark_trickle.errors import DependencyError, NotFoundError, UserError
 from spark_trickle.execute.ddl import Ddl
 from spark_trickle.execute.engine import Change
 from spark_trickle.execute.states import table_name
-from spark_trickle.ir.nodes import Distinct, UnionAll
-from spark_trickle.ir.walk import children, nodes, reads, scans
+from spark_trickle.maintain.define.compiling import columns_used
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import StreamTable
@@ -21,6 +20,7 @@ from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 Compile = Callable[[StreamTable], CompiledQuery]
+Readers = Callable[[list[StreamTable]], list[StreamTable]]
 
 
 class Guard:
@@ -38,20 +38,18 @@ class Guard:
                 self.writes(table_name(statement.target))
             case ast.Truncate():
                 self.writes(table_name(statement.name))
-            case ast.DropTable() | ast.RenameTable():
-                verb = "dropped" if isinstance(statement, ast.DropTable) else "renamed"
-                self._removes(statement.name, verb)
+            case ast.DropTable():
+                self._removes(statement.name, "dropped")
             case ast.CreateTable():
                 if statement.or_replace:
                     self._removes(statement.name, "replaced")
             case ast.DropColumns():
+                self._own(statement.name)
                 for column in statement.columns:
-                    self._column(statement.name, column, "dropped")
-            case ast.RenameColumn():
-                self._column(statement.name, statement.column, "renamed")
+                    self._drops_column(statement.name, column)
             case ast.DropSchema():
                 self._drops_schema(statement.name)
-            case ast.AddColumns():
+            case ast.AddColumns() | ast.RenameTable() | ast.RenameColumn():
                 self._own(statement.name)
             case ast.CreateSchema():
                 pass
@@ -93,33 +91,23 @@ class Guard:
         if table is not None:
             self._unread(table, verb)
 
-    def _column(self, name: Name, column: str, verb: str) -> None:
-        self._own(name)
+    def _drops_column(self, name: Name, column: str) -> None:
         table = self._table(name)
-        if table is None:
-            return
-        readers = [
-            stream
-            for stream in graph.dependents(self._streams, table.uuid)
-            if self._reads(stream, str(table), column)
-        ]
-        self._refuse(f"column {column} of {table}", verb, readers)
+        found = None if table is None else table.column(column)
+        if table is not None and found is not None:
+            number = found.id
+            self._unused(
+                f"column {found.name} of {table}",
+                "dropped",
+                lambda streams: [s for s in streams if self._reads(s, table.uuid, number)],
+            )
 
-    def _reads(self, stream: StreamTable, source: str, column: str) -> bool:
-        plan = self._compile(stream).bound.plan
-        if plan is None:
-            return True
-        used = {c.id for c in plan.columns}
-        for node in nodes(plan):
-            used |= reads(node)
-            if isinstance(node, Distinct | UnionAll):
-                used |= {c.id for child in children(node) for c in child.columns}
-        return any(
-            c.id in used and c.name.lower() == column.lower()
-            for scan in scans(plan)
-            if scan.source == source
-            for c in scan.columns
-        )
+    def _reads(self, stream: StreamTable, uuid: str, column: int) -> bool:
+        for source in stream.sources:
+            names = {c.name.lower() for c in source.bound.columns if c.id == column}
+            if source.uuid == uuid and names & columns_used(self._compile(stream), source):
+                return True
+        return False
 
     def _drops_schema(self, name: str) -> None:
         if name.lower() == HIDDEN_SCHEMA:
@@ -135,12 +123,14 @@ class Guard:
                 self._unread(table, "dropped")
 
     def _unread(self, table: Table, verb: str) -> None:
-        """Nobody may read the table, neither now nor when the statement is committed."""
-        self._refuse(str(table), verb, graph.dependents(self._streams, table.uuid))
+        self._unused(str(table), verb, lambda streams: graph.dependents(streams, table.uuid))
+
+    def _unused(self, what: str, verb: str, readers: Readers) -> None:
+        """Nobody may read it, neither now nor when the statement is committed."""
+        self._refuse(what, verb, readers(self._streams))
 
         def record(connection: Connection, _: int) -> None:
-            readers = graph.dependents(records.load(connection), table.uuid)
-            self._refuse(str(table), verb, readers)
+            self._refuse(what, verb, readers(records.load(connection)))
 
         self._tx.record(record)
 

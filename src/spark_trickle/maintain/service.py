@@ -17,6 +17,7 @@ from spark_trickle.errors import (
     DependencyError,
     InvariantError,
     NotFoundError,
+    SourceChangedError,
     TrickleError,
     UserError,
     names_hint,
@@ -28,10 +29,10 @@ from spark_trickle.maintain.guard import Guard
 from spark_trickle.maintain.immediate.upkeep import Upkeep, is_kept
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.bound import bind_older
 from spark_trickle.maintain.records.monitor import StreamTableInfo, describe
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
-from spark_trickle.maintain.refresh.compute import Pinned
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.schedule import schedules
@@ -79,10 +80,11 @@ class StreamTables:
         self.history_rows = engine.settings.history_rows
         with self._catalog.writing() as connection:
             records.create_tables(connection)
+            bind_older(self._catalog, connection)
 
     def guard(self, tx: Transaction) -> Guard:
         """Looks after the stream tables while a statement runs in the transaction."""
-        return Guard(self.all(), tx, lambda stream: self._compiled(stream.query, stream.dialect))
+        return Guard(self.all(), tx, self._refresher.compile)
 
     def all(self) -> list[StreamTable]:
         with self._catalog.reading() as connection:
@@ -150,19 +152,19 @@ class StreamTables:
             wanted = _definition(changed, query=query, dialect=dialect)
             self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
         elif is_kept(replace(changed, populated=True)) and not is_kept(stream):
-            self._definer.redefine(changed, _definition(changed), self.all(), RESYNC)
+            self._definer.rebuild(changed, _definition(changed), self.all(), RESYNC)
         else:
             self._set(stream, changed)
 
     def _set(self, stream: StreamTable, changed: StreamTable) -> None:
         """Give a stream table other settings."""
         if changed.refresh_mode != stream.refresh_mode:
-            self._definer.check(_definition(changed), self._compiled(stream.query, stream.dialect))
+            self._definer.check(_definition(changed), self._refresher.compile(stream))
         with self._catalog.writing() as connection:
             records.save(connection, _unchanged(connection, stream, changed))
 
     def rename(self, name: str | TableName, to: TableName) -> None:
-        self._definer.rename(self.get(name), to, self.all())
+        self._definer.rename(self.get(name), to)
 
     def drop(
         self, name: str | TableName, *, cascade: bool = False, if_exists: bool = False
@@ -258,7 +260,7 @@ class StreamTables:
         fresh = replace(
             stream, status=records.ACTIVE, populated=False, generation=stream.generation + 1
         )
-        report = self._definer.redefine(fresh, _definition(fresh), self.all(), REPAIR)
+        report = self._definer.rebuild(fresh, _definition(fresh), self.all(), REPAIR)
         assert report is not None
         return report
 
@@ -268,17 +270,8 @@ class StreamTables:
         tx = self._catalog.begin()
         run = self._engine.run(tx)
         try:
-            pinned = {
-                source.name: Pinned(
-                    self._catalog.table(source.name, source.version),
-                    self._catalog.at(source.version),
-                    self._catalog.at(source.version),
-                    None,
-                )
-                for source in stream.sources
-            }
-            tables = [source.table for source in pinned.values()]
-            compiled = self._refresher.compiler.compile(stream.query, stream.dialect, tables)
+            compiled = self._refresher.compile(stream)
+            pinned = self._refresher.pinned(stream)
             frame = verified_frame(self._engine, stream, compiled, pinned)
             spilled = run.spill_difference(frame, tx.scan(TableName.of(stream.name)))
             return Difference(stream.name, run.head(spilled, 1_000))
@@ -297,7 +290,7 @@ class StreamTables:
         """As ``explain``, and what the next refresh would do: the stage ``choice``."""
         if stage == "choice":
             return self._expected(stream)
-        text = _explained(self._compiled(stream.query, stream.dialect), stage)
+        text = _explained(self._refresher.compile(stream), stage)
         return text if stage is not None else f"{text}\n== choice ==\n{self._expected(stream)}"
 
     def _expected(self, stream: StreamTable) -> str:
@@ -315,8 +308,8 @@ class StreamTables:
             with self._catalog.reading() as connection:
                 newest = records.history(connection, stream.uuid, most=1)
             compiled = None
-            with suppress(UserError):  # a query that no longer fits is still listed
-                compiled = self._compiled(stream.query, stream.dialect)
+            with suppress(SourceChangedError):  # a query that does not fit is still listed
+                compiled = self._refresher.compile(stream)
             report = newest[0] if newest else None
             found.append(describe(self._catalog, stream, known, compiled, report))
         return found
@@ -337,6 +330,7 @@ class StreamTables:
 
     def _replace(self, there: StreamTable, wanted: Definition) -> RefreshReport | None:
         same = (wanted.query.strip(), wanted.dialect) == (there.query.strip(), there.dialect)
+        same = same and self._definer.means_the_same(there)
         changed = replace(
             there,
             schedule=wanted.schedule,

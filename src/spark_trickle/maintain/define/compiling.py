@@ -10,7 +10,11 @@ from sqlglot import exp
 from spark_trickle.compile import CompiledQuery, compile_query
 from spark_trickle.errors import NameHint, NotFoundError
 from spark_trickle.execute.states import table_name
+from spark_trickle.ir.nodes import Distinct, UnionAll
 from spark_trickle.ir.types import Column, Source
+from spark_trickle.ir.walk import children, nodes, reads, scans
+from spark_trickle.maintain.records.streams import Source as Origin
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.names import find_tables
 from spark_trickle.storage.catalog.catalog import Catalog
@@ -41,9 +45,15 @@ class Compiler:
         self._hint = hint
         self._kept: OrderedDict[object, CompiledQuery] = OrderedDict()
 
+    def stream(self, stream: StreamTable) -> CompiledQuery:
+        """The query of a stream table over its sources as they were when it was bound."""
+        nothing = Table(0, "", "", ())
+        tables = [source.bound.show(source.name, nothing) for source in stream.sources]
+        return self.compile(stream.query, stream.dialect, tables)
+
     def compile(self, query: str, dialect: str, tables: Iterable[Table]) -> CompiledQuery:
         tables = tuple(tables)
-        key = (query, dialect, tuple((str(t), t.columns, t.sort_key) for t in tables))
+        key = (query, dialect, tuple(map(_shape, tables)))
         if key not in self._kept:
             self._kept[key] = compile_query(
                 query, sources_for(tables), dialect=dialect, hint=self._hint
@@ -52,6 +62,11 @@ class Compiler:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+
+def _shape(table: Table) -> object:
+    columns = tuple((c.name, c.type, c.nullable) for c in table.columns)
+    return str(table), columns, table.primary_key, table.cluster_by
 
 
 def sources_for(tables: Iterable[Table]) -> Mapping[str, Source]:
@@ -71,6 +86,30 @@ def sources_for(tables: Iterable[Table]) -> Mapping[str, Source]:
         if table.schema == DEFAULT_SCHEMA:
             sources[table.name] = source
     return sources
+
+
+def columns_used(compiled: CompiledQuery, source: Origin) -> set[str]:
+    """The lower-case names of the columns of a source that the query makes use of."""
+    plan = compiled.bound.plan
+    if plan is None:
+        named = _named(compiled.parsed.tree)
+        return {c.name.lower() for c in source.bound.columns} if named is None else named
+    used = {c.id for c in plan.columns}
+    for node in nodes(plan):
+        used |= reads(node)
+        if isinstance(node, Distinct | UnionAll):
+            used |= {c.id for child in children(node) for c in child.columns}
+    found = (c for scan in scans(plan) if scan.source == source.name for c in scan.columns)
+    return {c.name.lower() for c in found if c.id in used}
+
+
+def _named(tree: exp.Expr) -> set[str] | None:
+    """All names in a query that has no plan; None where columns are meant without being named."""
+    stars = any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
+    natural = any(join.method == "NATURAL" for join in tree.find_all(exp.Join))
+    if stars or natural or tree.find(exp.Pivot) is not None:
+        return None
+    return {name.name.lower() for name in tree.find_all(exp.Identifier)}
 
 
 def _type(text: str) -> exp.DataType:

@@ -15,13 +15,15 @@ from spark_trickle.errors import (
     DependencyError,
     InternalError,
     NotFoundError,
+    SourceChangedError,
     UnsupportedQueryError,
     UserError,
 )
-from spark_trickle.maintain.define.compiling import tables_read
+from spark_trickle.maintain.define.compiling import columns_used, tables_read
 from spark_trickle.maintain.define.layout import create_parts, create_table, segments_of
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.bound import Bound
 from spark_trickle.maintain.records.streams import ACTIVE, RefreshReport, Source, StreamTable
 from spark_trickle.maintain.refresh.by_text import text_frame
 from spark_trickle.maintain.refresh.compute import Pinned
@@ -64,11 +66,28 @@ class Definer:
     def redefine(
         self, stream: StreamTable, wanted: Definition, known: list[StreamTable], choice: Choice
     ) -> RefreshReport | None:
-        """Give a stream table another query, or the same anew; dependents see the net difference.
+        """Give a stream table another query, bound now; dependents see the net difference.
 
         ``stream`` is the record as it was read, its generation one more.
         """
         return self._define(wanted, known, stream, choice)
+
+    def rebuild(
+        self, stream: StreamTable, wanted: Definition, known: list[StreamTable], choice: Choice
+    ) -> RefreshReport | None:
+        """As ``redefine``, but the query goes on to mean what it did, if its sources still allow."""
+        try:
+            bound = self.refresher.pinned(stream, self.refresher.engine.catalog.at())
+        except SourceChangedError:
+            bound = None
+        return self._define(wanted, known, stream, choice, bound)
+
+    def means_the_same(self, stream: StreamTable) -> bool:
+        """Whether the query, bound now, would read the same columns under the same names."""
+        catalog = self.refresher.engine.catalog
+        tables = tables_read(catalog, stream.query, stream.dialect, catalog.version())
+        now = {(name, table.uuid, Bound.of(table)) for name, table in tables.items()}
+        return now == {(source.name, source.uuid, source.bound) for source in stream.sources}
 
     def _define(
         self,
@@ -76,38 +95,40 @@ class Definer:
         known: list[StreamTable],
         there: StreamTable | None,
         choice: Choice,
+        bound: Mapping[str, Pinned] | None = None,
     ) -> RefreshReport | None:
         phases = Phases()
         tx = self.refresher.engine.catalog.begin()
         run = self.refresher.engine.run(tx)
         phases.end("start")
+        now = self.refresher.engine.catalog.at(tx.base)
         try:
-            tables = self._tables(wanted, tx, there)
-            compiled = self.compile(wanted, tables)
-            uuids = {table.uuid for table in tables.values()}
+            pinned = self._sources(wanted, tx, there) if bound is None else _at(bound, now)
+            compiled = self.compile(wanted, pinned)
+            uuids = {source.table.uuid for source in pinned.values()}
             if there is not None:
                 graph.refuse_cycle(known, there.uuid, there.name, uuids)
-            stream = self._make(wanted, compiled, tables, tx, run, there, known)
+            stream = self._make(wanted, compiled, pinned, tx, run, there, known)
             if wanted.refresh_mode == "IMMEDIATE":
-                for table in tables.values():
-                    tx.read(table)  # writers that came between would not know of it
+                for source in pinned.values():
+                    tx.read(source.table)  # writers that came between would not know of it
             report = None
             if wanted.initialize:
-                pinned = _pinned(tables, self.refresher.engine.catalog.at(tx.base))
                 filled = self.refresher.fill(stream, compiled, choice, tx, run, pinned, phases)
                 stream, report = filled.stream, filled.report
             elif there is not None:
                 tx.truncate(TableName.of(stream.name))
-            return self._commit(stream, there, report, tx, phases)
+            return self._commit(stream, compiled, there, report, tx, phases)
         except BaseException:
             tx.rollback()
             raise
         finally:
             run.close()
 
-    def compile(self, wanted: Definition, tables: Mapping[str, Table]) -> CompiledQuery:
+    def compile(self, wanted: Definition, pinned: Mapping[str, Pinned]) -> CompiledQuery:
         """Compile, and refuse what the asked mode cannot do."""
-        compiled = self.refresher.compiler.compile(wanted.query, wanted.dialect, tables.values())
+        tables = [source.table for source in pinned.values()]
+        compiled = self.refresher.compiler.compile(wanted.query, wanted.dialect, tables)
         self.check(wanted, compiled)
         return compiled
 
@@ -144,14 +165,8 @@ class Definer:
 
         tx.record(record)
 
-    def rename(self, stream: StreamTable, to: TableName, known: list[StreamTable]) -> None:
-        used_by = graph.dependents(known, stream.uuid)
-        if used_by:
-            names = ", ".join(table.name for table in used_by)
-            raise DependencyError(
-                f"{stream.name} cannot be renamed: {names} read it by this name",
-                hint="drop those first, or make a new stream table under the other name",
-            )
+    def rename(self, stream: StreamTable, to: TableName) -> None:
+        """Those that read it go on under the name that their queries have for it."""
         tx = self.refresher.engine.catalog.begin()
         try:
             table = tx.rename_table(TableName.of(stream.name), to)
@@ -167,9 +182,10 @@ class Definer:
             tx.rollback()
             raise
 
-    def _tables(
+    def _sources(
         self, wanted: Definition, tx: Transaction, there: StreamTable | None
-    ) -> dict[str, Table]:
+    ) -> dict[str, Pinned]:
+        """What the query names, as it is now."""
         if there is None and _exists(tx, wanted.name):
             raise AlreadyExistsError(
                 f"there is already a table {wanted.name}",
@@ -180,20 +196,20 @@ class Definer:
         for table in tables.values():
             if table.schema == HIDDEN_SCHEMA:
                 raise UserError(f"{table} is private state of a stream table and cannot be read")
-        return tables
+        now = catalog.at(tx.base)
+        return {name: Pinned(table, now, now, None, name) for name, table in tables.items()}
 
     def _make(
         self,
         wanted: Definition,
         compiled: CompiledQuery,
-        tables: Mapping[str, Table],
+        pinned: Mapping[str, Pinned],
         tx: Transaction,
         run: Run,
         there: StreamTable | None,
         known: list[StreamTable],
     ) -> StreamTable:
         """The tables of all parts; the result keeps its table where its columns stay the same."""
-        pinned = _pinned(tables, self.refresher.engine.catalog.at(tx.base))
         shape = run.shape(text_frame(self.refresher.engine, wanted.query, wanted.dialect, pinned))
         made: dict[str, Table] = {}
         if there is not None:
@@ -221,12 +237,16 @@ class Definer:
             status=there.status if there is not None else ACTIVE,
             segments=segments_of(made),
             generation=there.generation if there is not None else 0,
-            sources=tuple(Source(t.uuid, name, tx.base) for name, t in sorted(tables.items())),
+            sources=tuple(
+                Source(p.table.uuid, name, tx.base, Bound.of(p.table))
+                for name, p in sorted(pinned.items())
+            ),
         )
 
     def _commit(
         self,
         stream: StreamTable,
+        compiled: CompiledQuery,
         there: StreamTable | None,
         report: RefreshReport | None,
         tx: Transaction,
@@ -236,7 +256,7 @@ class Definer:
 
         def record(connection: Connection, version: int) -> None:
             nonlocal final
-            _sources_remain(connection, stream)
+            _sources_remain(connection, stream, compiled)
             if there is not None:
                 _nobody_else(connection, there)
                 records.succeed(connection, there.uuid, stream.uuid)
@@ -253,8 +273,8 @@ class Definer:
         return final
 
 
-def _pinned(tables: Mapping[str, Table], state: State) -> dict[str, Pinned]:
-    return {name: Pinned(table, state, state, None) for name, table in tables.items()}
+def _at(pinned: Mapping[str, Pinned], state: State) -> dict[str, Pinned]:
+    return {name: replace(p, before=state, after=state) for name, p in pinned.items()}
 
 
 def _exists(tx: Transaction, name: TableName) -> bool:
@@ -311,16 +331,21 @@ def _unread(connection: Connection, dropped: StreamTable) -> None:
         )
 
 
-def _sources_remain(connection: Connection, stream: StreamTable) -> None:
-    """A source dropped meanwhile would leave a stream table over nothing."""
+def _sources_remain(connection: Connection, stream: StreamTable, compiled: CompiledQuery) -> None:
+    """A table or column dropped meanwhile would leave a stream table over nothing."""
     for source in stream.sources:
         rows = connection.execute(
-            "SELECT 1 FROM ducklake_table WHERE table_uuid = ? AND end_snapshot IS NULL",
+            "SELECT c.column_id FROM ducklake_column c JOIN ducklake_table t "
+            "ON t.table_id = c.table_id WHERE t.table_uuid = ? "
+            "AND t.end_snapshot IS NULL AND c.end_snapshot IS NULL",
             (source.uuid,),
         )
-        if not rows:
+        there, used = {number for (number,) in rows}, columns_used(compiled, source)
+        lost = [c for c in source.bound.columns if c.name.lower() in used and c.id not in there]
+        if not there or lost:
+            what = f"{source.name}.{lost[0].name}" if there else source.name
             raise CommitConflictError(
-                f"{source.name} was dropped while {stream.name} was made", hint="try again"
+                f"{what} was dropped while {stream.name} was made", hint="try again"
             )
 
 

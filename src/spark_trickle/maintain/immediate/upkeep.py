@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from spark_trickle.errors import InvariantError, TrickleError
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.streams import ACTIVE, RefreshReport, StreamTable
-from spark_trickle.maintain.refresh.compute import Pinned
 from spark_trickle.maintain.refresh.outcome import Phases, first_report
+from spark_trickle.maintain.refresh.pinned import pinned_source
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.storage.records import Table, TableName
@@ -92,12 +92,13 @@ class Upkeep:
     ) -> Kept:
         phases = Phases()
         before = self.refresher.engine.catalog.at(tx.base)
-        pinned = {
-            source.name: Pinned(table, before, tx, tx.changes(table))
-            for source, table in zip(stream.sources, sources, strict=True)
-        }
         try:
-            compiled = self.refresher.compiled(stream, pinned)
+            compiled = self.refresher.compile(stream)
+            pinned = {}
+            for source in stream.sources:
+                found = pinned_source(stream, compiled, source, tx)
+                changes = tx.changes(found.table)
+                pinned[source.name] = replace(found, before=before, changes=changes)
             report = first_report(stream, IMMEDIATE, pinned, phases)
             choice = BY_DELTA
             changed = sum(report.delta_rows.values())

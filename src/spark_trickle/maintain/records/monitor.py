@@ -51,6 +51,7 @@ def describe(
 ) -> StreamTableInfo:
     """The record for people; ``compiled`` is None when the query no longer fits its sources."""
     limit, order = _top(compiled)
+    names = {s.uuid: str(catalog.find(s.uuid) or s.name) for s in stream.sources}
     return StreamTableInfo(
         stream.name,
         stream.query,
@@ -59,12 +60,12 @@ def describe(
         newest.effective_mode if newest is not None else None,
         stream.status,
         stream.populated,
-        stream.frontier,
+        {names[source.uuid]: source.version for source in stream.sources},
         staleness(catalog, stream),
         limit is not None,
         limit,
         order,
-        [source.name for source in stream.sources],
+        [names[source.uuid] for source in stream.sources],
         [table.name for table in graph.dependents(known, stream.uuid)],
         newest.started_at if newest is not None else None,
         stream.last_error,
@@ -99,8 +100,9 @@ def staleness(catalog: Catalog, stream: StreamTable) -> float:
 
 
 def _changed_since(catalog: Catalog, source: Source) -> bool:
+    table = catalog.find(source.uuid)
     try:
-        return not catalog.changes(source.name, source.version).empty
+        return table is None or not catalog.changes(table, source.version).empty
     except (SourceChangedError, NotFoundError):
         # What cannot be told apart from a change counts as one.
         return True

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from spark_trickle.maintain.records.bound import Bound, bound_from_json
 from spark_trickle.storage.versions.transaction import Connection
 
 ACTIVE, SUSPENDED, ERROR = "ACTIVE", "SUSPENDED", "ERROR"
@@ -25,6 +26,9 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS trickle_source (
          stream_uuid VARCHAR NOT NULL, source_uuid VARCHAR NOT NULL, source_name VARCHAR NOT NULL,
          version BIGINT NOT NULL, PRIMARY KEY (stream_uuid, source_uuid))""",
+    """CREATE TABLE IF NOT EXISTS trickle_bound (
+         stream_uuid VARCHAR NOT NULL, source_uuid VARCHAR NOT NULL, bound VARCHAR NOT NULL,
+         PRIMARY KEY (stream_uuid, source_uuid))""",
     """CREATE TABLE IF NOT EXISTS trickle_refresh (
          stream_uuid VARCHAR NOT NULL, started_at DOUBLE PRECISION NOT NULL,
          effective_mode VARCHAR NOT NULL, report VARCHAR NOT NULL)""",
@@ -57,7 +61,9 @@ class Source:
 
     uuid: str
     name: str
+    """The one it had when the query was bound: what the query calls it, whatever it is called now."""
     version: int
+    bound: Bound = Bound()
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ class StreamTable:
 
     @property
     def frontier(self) -> dict[str, int]:
-        """The version of each source, by source name."""
+        """The version of each source, by the name that the query has for it."""
         return {source.name: source.version for source in self.sources}
 
 
@@ -138,10 +144,13 @@ def create_tables(connection: Connection) -> None:
 def load(connection: Connection) -> list[StreamTable]:
     """All stream tables, in the order of their names."""
     sources: dict[str, list[Source]] = {}
-    for stream, uuid, name, version in connection.execute(
-        "SELECT stream_uuid, source_uuid, source_name, version FROM trickle_source ORDER BY 3"
+    for stream, uuid, name, version, bound in connection.execute(
+        "SELECT s.stream_uuid, s.source_uuid, s.source_name, s.version, b.bound "
+        "FROM trickle_source s LEFT JOIN trickle_bound b "
+        "ON b.stream_uuid = s.stream_uuid AND b.source_uuid = s.source_uuid ORDER BY 3"
     ):
-        sources.setdefault(stream, []).append(Source(uuid, name, version))
+        found = Bound() if bound is None else bound_from_json(bound)
+        sources.setdefault(stream, []).append(Source(uuid, name, version, found))
     rows = connection.execute(
         "SELECT uuid, name, query, dialect, schedule, refresh_mode, status, populated, last_error,"
         " segments, generation FROM trickle_stream_table ORDER BY name"
@@ -190,12 +199,17 @@ def save(connection: Connection, table: StreamTable) -> None:
         "INSERT INTO trickle_source VALUES (?, ?, ?, ?)",
         [(table.uuid, source.uuid, source.name, source.version) for source in table.sources],
     )
+    connection.execute_many(
+        "INSERT INTO trickle_bound VALUES (?, ?, ?)",
+        [(table.uuid, source.uuid, source.bound.to_json()) for source in table.sources],
+    )
 
 
 def forget(connection: Connection, uuid: str) -> None:
     """Remove the record; the history stays."""
     connection.execute("DELETE FROM trickle_stream_table WHERE uuid = ?", (uuid,))
-    connection.execute("DELETE FROM trickle_source WHERE stream_uuid = ?", (uuid,))
+    for kind in ("source", "bound"):
+        connection.execute(f"DELETE FROM trickle_{kind} WHERE stream_uuid = ?", (uuid,))
 
 
 def succeed(connection: Connection, uuid: str, other: str) -> None:

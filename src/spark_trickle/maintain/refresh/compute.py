@@ -63,6 +63,8 @@ class Pinned:
     after: State
     changes: ChangePlan | None
     """None: the change is not known, only a full run can tell."""
+    name: str
+    """What the source is called now; ``table`` shows it as the query knows it."""
 
     @property
     def changed_rows(self) -> int:

@@ -119,8 +119,8 @@ def first_report(
         "NO_DATA",
         "",
         asked,
-        sources={name: (p.before.version, p.after.version) for name, p in pinned.items()},
-        delta_rows={name: p.changed_rows for name, p in pinned.items() if p.changed_rows},
+        sources={p.name: (p.before.version, p.after.version) for p in pinned.values()},
+        delta_rows={p.name: p.changed_rows for p in pinned.values() if p.changed_rows},
         started_at=phases.started_at,
     )
 

@@ -1,13 +1,52 @@
-"""The sources of a refresh at their pinned versions, as a state of the lake that a query can read."""
+"""The sources of a refresh at their pinned versions, shown as the query knows them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_trickle.errors import NotFoundError
+from spark_trickle.compile import CompiledQuery
+from spark_trickle.errors import NotFoundError, SourceChangedError
+from spark_trickle.maintain.define.compiling import columns_used
+from spark_trickle.maintain.records.streams import Source, StreamTable
 from spark_trickle.maintain.refresh.compute import Pinned
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import ScanPlan, Table, TableName
+from spark_trickle.storage.versions.state import State
+
+
+def pinned_source(
+    stream: StreamTable, compiled: CompiledQuery, source: Source, state: State
+) -> Pinned:
+    """A source in one state, found by its identity; SourceChangedError if it no longer fits."""
+    table = state.find(source.uuid)
+    if table is None:
+        raise _gone(stream, source, state)
+    faults = source.bound.retyped(table)
+    faults += [
+        f"column {name} was dropped"
+        for name in source.bound.lacking(table, columns_used(compiled, source))
+    ]
+    if faults:
+        raise SourceChangedError(
+            f"{table}, which stream table {stream.name} reads, changed: {', '.join(faults)}",
+            hint=f"run repair_stream_table({stream.name!r}) if the query still has a meaning, or "
+            f"give it another one with ALTER STREAM TABLE {stream.name} AS SELECT …",
+        )
+    return Pinned(source.bound.show(source.name, table), state, state, None, str(table))
+
+
+def _gone(stream: StreamTable, source: Source, state: State) -> SourceChangedError:
+    try:
+        state.table(source.name)
+    except NotFoundError:
+        return SourceChangedError(
+            f"{source.name}, which stream table {stream.name} reads, is gone",
+            hint=f"give it another query with ALTER STREAM TABLE {stream.name} AS SELECT …",
+        )
+    return SourceChangedError(
+        f"{source.name} is not the table that stream table {stream.name} was made over",
+        hint=f"run repair_stream_table({stream.name!r})",
+    )
 
 
 class PinnedSource:

@@ -46,10 +46,12 @@ from spark_trickle.maintain.refresh.outcome import (
     same_columns,
     save_refresh,
 )
+from spark_trickle.maintain.refresh.pinned import pinned_source
 from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.maintain.refresh.strategy import Choice, choose
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.records import Table
+from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 if TYPE_CHECKING:
@@ -117,13 +119,13 @@ class Refresher:
         phases = Phases()
         tx = self.engine.catalog.begin()
         try:
-            pinned = self._pin(stream, asked, tx.base, after)
+            compiled = self.compile(stream)
+            phases.end("compile")
+            pinned = self._pin(stream, compiled, asked, tx.base, after)
             if stream.refresh_mode == "IMMEDIATE":
                 for source in pinned.values():
                     tx.read(source.table)
             phases.end("pin")
-            compiled = self.compiled(stream, pinned)
-            phases.end("compile")
             report = replace(first_report(stream, asked, pinned, phases), version=tx.base)
             reach("refresh-pinned")
             if self._idle(stream, asked, pinned):
@@ -138,8 +140,8 @@ class Refresher:
     def expected(self, stream: StreamTable) -> Choice:
         """What a refresh would do now, and why; reads metadata only."""
         version = self.engine.catalog.version()
-        pinned = self._pin(stream, stream.refresh_mode, version, {})
-        compiled = self.compiled(stream, pinned)
+        compiled = self.compile(stream)
+        pinned = self._pin(stream, compiled, stream.refresh_mode, version, {})
         report = first_report(stream, stream.refresh_mode, pinned, Phases())
         if self._idle(stream, stream.refresh_mode, pinned):
             return NOTHING
@@ -148,54 +150,49 @@ class Refresher:
     def _idle(self, stream: StreamTable, asked: str, pinned: Mapping[str, Pinned]) -> bool:
         return stream.populated and asked != "FULL" and not any(map(may_differ, pinned.values()))
 
+    def pinned(self, stream: StreamTable, state: State | None = None) -> dict[str, Pinned]:
+        """Every source in one state, or else at the version that the contents reflect."""
+        catalog, compiled = self.engine.catalog, self.compile(stream)
+        return {
+            s.name: pinned_source(stream, compiled, s, state or catalog.at(s.version))
+            for s in stream.sources
+        }
+
     def _pin(
-        self, stream: StreamTable, asked: str, base: int, after: Mapping[str, int]
+        self,
+        stream: StreamTable,
+        compiled: CompiledQuery,
+        asked: str,
+        base: int,
+        after: Mapping[str, int],
     ) -> dict[str, Pinned]:
         """Every source at the version of the frontier and at the one to move to."""
         catalog = self.engine.catalog
         pinned = {}
         for source in stream.sources:
             target = max(after.get(source.name, base), source.version)
-            try:
-                table = catalog.table(source.name, target)
-            except NotFoundError:
-                raise SourceChangedError(
-                    f"{source.name}, which stream table {stream.name} reads, is gone",
-                    hint=f"give it another query with ALTER STREAM TABLE {stream.name} AS SELECT …",
-                ) from None
+            found = pinned_source(stream, compiled, source, catalog.at(target))
             changes = None
-            if table.uuid != source.uuid:
-                raise SourceChangedError(
-                    f"{source.name} is not the table that stream table {stream.name} was made over",
-                    hint=f"run repair_stream_table({stream.name!r})",
-                )
             try:
-                changes = catalog.changes(table, source.version, target)
+                changes = catalog.changes(found.table, source.version, target)
             except SourceChangedError as error:
                 if asked == "DIFFERENTIAL" and stream.populated:
                     raise SourceChangedError(
                         f"stream table {stream.name} cannot be refreshed by deltas: {error.message}",
                         hint=f"run repair_stream_table({stream.name!r})",
                     ) from None
-            pinned[source.name] = Pinned(
-                table, catalog.at(source.version), catalog.at(target), changes
-            )
+            pinned[source.name] = replace(found, before=catalog.at(source.version), changes=changes)
         return pinned
 
-    def compiled(self, stream: StreamTable, pinned: Mapping[str, Pinned]) -> CompiledQuery:
-        """The query over the sources as they are now; SourceChangedError if it gives other columns."""
-        tables = [source.table for source in pinned.values()]
+    def compile(self, stream: StreamTable) -> CompiledQuery:
+        """The query as it was bound; SourceChangedError if a source was gone before it could be."""
         try:
-            compiled = self.compiler.compile(stream.query, stream.dialect, tables)
+            return self.compiler.stream(stream)
         except BindError as error:
             raise SourceChangedError(
                 f"the query of stream table {stream.name} no longer fits its sources: {error.message}",
                 hint=f"give it another query with ALTER STREAM TABLE {stream.name} AS SELECT …",
             ) from None
-        if not isinstance(compiled.verdict, FullOnly):
-            table = self.engine.catalog.table(stream.name)
-            same_columns(stream, table, [column.name for column in compiled.result.columns])
-        return compiled
 
     def _compute(
         self,

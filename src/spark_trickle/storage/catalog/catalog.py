@@ -109,6 +109,11 @@ class Catalog:
         with self.reading() as connection:
             return self.structure_in(connection, self._checked(connection, version)).table(name)
 
+    def find(self, uuid: str, version: int | None = None) -> Table | None:
+        """The table with that identity, whatever it is called then."""
+        with self.reading() as connection:
+            return self.structure_in(connection, self._checked(connection, version)).find(uuid)
+
     def tables(self, version: int | None = None) -> list[Table]:
         with self.reading() as connection:
             found = self.structure_in(connection, self._checked(connection, version))
@@ -123,8 +128,8 @@ class Catalog:
         """What to read for the table at the version (default: newest)."""
         with self.reading() as connection:
             at = self._checked(connection, version)
-            own = self.structure_in(connection, at).table(table)
-            key = ("scan", own.id, at)
+            own = self.structure_in(connection, at).own(table)
+            key = ("scan", own.id, at, own)
             plan = self._cached(key)
             if not isinstance(plan, ScanPlan):
                 plan = self.planner.scan(connection, own, at)
@@ -140,9 +145,9 @@ class Catalog:
         with self.reading() as connection:
             oldest, newest = self._bounds(connection)
             at = newest if after is None else self._checked(connection, after)
-            own = self.structure_in(connection, at).table(table)
+            own = self.structure_in(connection, at).own(table)
             self._check_window(connection, own, before, at, oldest)
-            key = ("changes", own.id, before, at)
+            key = ("changes", own.id, before, at, own)
             plan = self._cached(key)
             if not isinstance(plan, ChangePlan):
                 plan = feed.changes(self.planner, connection, own, before, at)
@@ -160,8 +165,8 @@ class Catalog:
             )
         if before > after:
             raise NotFoundError(f"the window from version {before} to {after} runs backwards")
-        old = self.structure_in(connection, before).tables.get(table.full_name.key)
-        if old is not None and old.id != table.id:
+        old = self.structure_in(connection, before)
+        if old.by_id(table.id) is None and table.full_name.key in old.tables:
             raise SourceChangedError(
                 f"table {table} was dropped and made anew after version {before}",
                 hint="reinitialise what was built on the earlier table",

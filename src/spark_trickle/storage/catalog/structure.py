@@ -64,6 +64,17 @@ class Structure:
     def by_id(self, table_id: int) -> Table | None:
         return next((t for t in self.tables.values() if t.id == table_id), None)
 
+    def find(self, uuid: str) -> Table | None:
+        return next((t for t in self.tables.values() if t.uuid == uuid), None)
+
+    def own(self, table: str | TableName | Table) -> Table:
+        """The table of a name; a record itself, whose columns it is then read with, if it is there."""
+        if not isinstance(table, Table):
+            return self.table(table)
+        if self.by_id(table.id) is None:
+            raise NotFoundError(f"table {table} does not exist")
+        return table
+
 
 def resolve(path: str | None, relative: Any, base: str) -> str:
     """A path of the catalog made absolute; no path at all means the base itself."""

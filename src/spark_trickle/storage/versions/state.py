@@ -25,7 +25,11 @@ class State(Protocol):
     def table(self, name: TableLike) -> Table:
         """NotFoundError if there is none."""
 
-    def scan(self, table: TableLike) -> ScanPlan: ...
+    def find(self, uuid: str) -> Table | None:
+        """The table with that identity, whatever it is called."""
+
+    def scan(self, table: TableLike) -> ScanPlan:
+        """The rows of the table of a name; of a record with its own columns, found by its id."""
 
 
 class Lake(Protocol):
@@ -53,6 +57,8 @@ class Versions(Protocol):
 
     def table(self, name: TableLike, version: int | None = None) -> Table: ...
 
+    def find(self, uuid: str, version: int | None = None) -> Table | None: ...
+
     def scan(self, table: TableLike, version: int | None = None) -> ScanPlan: ...
 
 
@@ -65,6 +71,9 @@ class Snapshot:
 
     def table(self, name: TableLike) -> Table:
         return self.catalog.table(name, self.version)
+
+    def find(self, uuid: str) -> Table | None:
+        return self.catalog.find(uuid, self.version)
 
     def scan(self, table: TableLike) -> ScanPlan:
         return self.catalog.scan(table, self.version)

@@ -81,6 +81,10 @@ class Transaction:
         """The table as this transaction sees it; NotFoundError if there is none."""
         return self._state.structure.table(name)
 
+    def find(self, uuid: str) -> Table | None:
+        """The table with that identity, whatever it is called."""
+        return self._state.structure.find(uuid)
+
     def tables(self) -> list[Table]:
         return sorted(self._state.structure.tables.values(), key=lambda t: t.full_name.key)
 
@@ -89,7 +93,7 @@ class Transaction:
 
     def scan(self, table: TableLike) -> ScanPlan:
         """The table's rows, the transaction's own writes included."""
-        own = self.table(table)
+        own = self._state.structure.own(table)
         staged = self._state.staged.get(own.id, Staged())
         plan = self._base_plan(own)
         if plan is not None and plan.table == own and staged.empty:
@@ -98,7 +102,7 @@ class Transaction:
 
     def changes(self, table: TableLike) -> ChangePlan:
         """What this transaction has changed in the table so far, net."""
-        own = self.table(table)
+        own = self._state.structure.own(table)
         staged = self._state.staged.get(own.id, Staged())
         plan = None if staged.empty else self._base_plan(own)
         return staged_changes(plan, own, self.base, staged)
@@ -299,7 +303,7 @@ class Transaction:
 
     def read(self, table: TableLike) -> None:
         """Put the table in the read set: commit fails if its rows or columns moved since base."""
-        number = self.table(table).id
+        number = self._state.structure.own(table).id
         self._state = replace(self._state, reads=self._state.reads | {number})
 
     def record(self, callback: Record) -> None:
