@@ -177,10 +177,19 @@ class Lake(StreamTableMethods):
             return maintenance.compact_all(self._catalog)
         return [maintenance.compact(self._catalog, self._catalog.table(TableName.of(name)))]
 
-    def expire(self, *, keep_from: int | None = None, older_than: float | None = None) -> int:
-        """Forget old versions, but none that a stream table still reads from; the oldest one left."""
-        wanted = [v for v in (keep_from, self._streams.oldest_needed()) if v is not None]
-        keep_from = min(wanted, default=None)
+    def expire(
+        self,
+        *,
+        keep_from: int | None = None,
+        older_than: float | None = None,
+        ignore_suspended: bool = False,
+    ) -> int:
+        """Forget old versions, but none that a stream table still reads from; the oldest one left.
+
+        Warns where a suspended stream table holds versions back. With ``ignore_suspended`` these
+        go, and what needed them has to be repaired.
+        """
+        keep_from = self._kept_from(keep_from, older_than, ignore_suspended)
         oldest = maintenance.expire(self._catalog, keep_from=keep_from, older_than=older_than)
         with self._catalog.writing() as connection:
             preimages.forget(connection, oldest)

@@ -14,10 +14,12 @@ from spark_trickle.maintain.records.monitor import (
     history_relation,
     tables_relation,
 )
+from spark_trickle.maintain.records.needed import oldest, warn_of_suspended
 from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.maintain.service import Difference, StreamTables
 from spark_trickle.statements import stream as ast
 from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
+from spark_trickle.storage.upkeep.maintenance import oldest_kept
 
 
 @checked_methods
@@ -113,6 +115,25 @@ class StreamTableMethods:
     def refresh_history(self, name: str | None = None) -> list[RefreshReport]:
         """The refreshes of one stream table, or of all, newest first; starts no Spark."""
         return self._streams.history(name)
+
+    def _kept_from(
+        self, keep_from: int | None, older_than: float | None, ignore_suspended: bool
+    ) -> int | None:
+        """The oldest version that expiry must leave."""
+        found = self._streams.needed()
+        active = [need for need in found if not need.suspended]
+        limits = [v for v in (keep_from, oldest(active)) if v is not None]
+        otherwise = min(limits, default=None)
+        if ignore_suspended or len(active) == len(found):
+            return otherwise
+        limits = [v for v in (otherwise, oldest(found)) if v is not None]
+        kept = min(limits, default=None)
+        warn_of_suspended(
+            found,
+            oldest_kept(self._engine.catalog, keep_from=kept, older_than=older_than),
+            oldest_kept(self._engine.catalog, keep_from=otherwise, older_than=older_than),
+        )
+        return kept
 
     def _stream_sql(self, text: str, dialect: str) -> tuple[bool, Any]:
         """Run a statement about stream tables: whether it was one, and its answer."""

@@ -31,6 +31,7 @@ from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import bind_older
 from spark_trickle.maintain.records.monitor import StreamTableInfo, describe
+from spark_trickle.maintain.records.needed import Needed, needed
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
 from spark_trickle.maintain.refresh.refresher import Refresher
@@ -323,10 +324,9 @@ class StreamTables:
         with self._catalog.reading() as connection:
             return records.history(connection, uuid)
 
-    def oldest_needed(self) -> int | None:
-        """The oldest version that a stream table still has to read changes from."""
-        versions = [s.version for table in self.all() for s in table.sources if table.populated]
-        return min(versions, default=None)
+    def needed(self) -> list[Needed]:
+        """The versions that stream tables still have to read from."""
+        return needed(self._catalog, self.all())
 
     def _replace(self, there: StreamTable, wanted: Definition) -> RefreshReport | None:
         same = (wanted.query.strip(), wanted.dialect) == (there.query.strip(), there.dialect)

@@ -53,6 +53,16 @@ def expire(
     return catalog.oldest_version()
 
 
+def oldest_kept(
+    catalog: Catalog, *, keep_from: int | None = None, older_than: float | None = None
+) -> int:
+    """The version that ``expire`` would leave as the oldest."""
+    seconds = catalog.settings.retention_seconds if older_than is None else older_than
+    with catalog.reading() as connection:
+        cut = _cut(connection, keep_from, time.time() - seconds)
+    return catalog.oldest_version() if cut is None else cut
+
+
 def _cut(connection: Connection, keep_from: int | None, before: float) -> int | None:
     """The oldest version to keep, or None if all are kept."""
     rows = connection.execute(

@@ -1,0 +1,77 @@
+"""Which old versions stream tables need: expiry leaves these."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from spark_trickle.errors import BindError
+from spark_trickle.execute.states import version_at
+from spark_trickle.maintain.records.graph import all_dependents
+from spark_trickle.maintain.records.streams import SUSPENDED, StreamTable
+from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.names import TableReference, find_tables
+from spark_trickle.storage.catalog.catalog import Catalog
+
+_LITERAL = re.compile(r"(?:timestamp\s*)?'([^']*)'", re.IGNORECASE)
+_FARTHEST = timedelta(hours=14)
+"""No zone is farther ahead: a text without a zone means no earlier moment than this before UTC."""
+
+
+@dataclass(frozen=True)
+class Needed:
+    """A version that a stream table needs, with all that came after it."""
+
+    version: int
+    name: str
+    suspended: bool
+    """It does not move on: it is suspended, or reads one that is."""
+
+
+def needed(catalog: Catalog, streams: list[StreamTable]) -> list[Needed]:
+    """The frontiers, from which changes are read, and the versions that queries name."""
+    found = []
+    held = {stream.uuid for stream in streams if stream.status == SUSPENDED}
+    held |= {other.uuid for uuid in held for other in all_dependents(streams, uuid)}
+    for stream in streams:
+        versions = [source.version for source in stream.sources] if stream.populated else []
+        versions += [
+            _version(catalog, reference)
+            for reference in find_tables(to_spark(stream.query, stream.dialect))
+            if reference.version is not None or reference.timestamp is not None
+        ]
+        found += [Needed(version, stream.name, stream.uuid in held) for version in versions]
+    return found
+
+
+def _version(catalog: Catalog, reference: TableReference) -> int:
+    """The version that is named; what cannot be told without Spark may be the oldest."""
+    if reference.version is not None:
+        return int(reference.version.strip("'\""))
+    literal = _LITERAL.fullmatch(reference.timestamp or "")
+    try:
+        moment = datetime.fromisoformat(literal.group(1).strip() if literal else "")
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC) - _FARTHEST
+        return version_at(catalog, moment)
+    except (ValueError, BindError):
+        return catalog.oldest_version()
+
+
+def oldest(found: Iterable[Needed]) -> int | None:
+    return min((need.version for need in found), default=None)
+
+
+def warn_of_suspended(found: Iterable[Needed], kept: int, otherwise: int) -> None:
+    """Say which suspended stream tables held versions back that would have gone otherwise."""
+    names = {need.name for need in found if need.suspended and need.version < otherwise}
+    if names and kept < otherwise:
+        warnings.warn(
+            f"versions {kept} to {otherwise - 1} stay, because these stream tables need them "
+            f"and are suspended, or read one that is: {', '.join(sorted(names))}; resume or drop them, or go on with "
+            "expire(ignore_suspended=True), after which they have to be repaired",
+            stacklevel=4,
+        )
