@@ -8,8 +8,9 @@ from typing import Any
 from spark_trickle.errors import AlreadyExistsError, BindError, NotFoundError, Position, UserError
 from spark_trickle.execute.states import table_name
 from spark_trickle.statements import parse as ast
+from spark_trickle.statements.cursor import Name
 from spark_trickle.storage.files.types import parse_spark
-from spark_trickle.storage.records import NewColumn, Table
+from spark_trickle.storage.records import NewColumn, Table, TableName
 from spark_trickle.storage.versions.transaction import Transaction
 
 Evaluate = Callable[[ast.ColumnDefinition], Any]
@@ -24,6 +25,7 @@ Ddl = (
     | ast.DropColumns
     | ast.RenameColumn
     | ast.RenameTable
+    | ast.Comment
 )
 
 
@@ -48,13 +50,17 @@ def apply(tx: Transaction, statement: Ddl, sql: str, evaluate: Evaluate) -> None
             _drop_columns(tx, statement)
         case ast.RenameColumn(name, column_name, to):
             tx.rename_column(tx.table(table_name(name)), column_name, to)
+        case ast.Comment(name, comment, commented):
+            tx.comment(tx.table(table_name(name)), comment, commented)
         case ast.RenameTable(name, new_name):
-            table = tx.table(table_name(name))
-            # A bare new name stays in the schema that the table is in.
-            target = table_name(new_name)
-            if len(new_name.parts) == 1:
-                target = type(target)(table.schema, target.name)
-            tx.rename_table(table, target)
+            _rename_table(tx, tx.table(table_name(name)), new_name)
+
+
+def _rename_table(tx: Transaction, table: Table, to: Name) -> None:
+    target = table_name(to)
+    if len(to.parts) == 1:  # a bare name stays in the schema that the table is in
+        target = TableName(table.schema, target.name)
+    tx.rename_table(table, target)
 
 
 def find(tx: Transaction, statement: ast.DropTable | ast.CreateTable) -> Table | None:
@@ -84,6 +90,7 @@ def create(tx: Transaction, statement: ast.CreateTable, columns: list[NewColumn]
         columns,
         primary_key=statement.primary_key,
         cluster_by=statement.cluster_by,
+        comment=statement.comment,
     )
 
 
@@ -95,7 +102,7 @@ def _new(column: ast.ColumnDefinition, sql: str, evaluate: Evaluate | None = Non
     except UserError as error:
         raise type(error)(error.message, position=position, hint=error.hint) from None
     return NewColumn(
-        column.name, column.type, column.nullable, default=column.default, initial=initial
+        column.name, column.type, column.nullable, column.default, initial, column.comment
     )
 
 

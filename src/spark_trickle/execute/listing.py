@@ -69,6 +69,7 @@ def _columns(table: Table) -> pa.Table:
             "nullable": ["true" if c.nullable else "false" for c in table.columns],
             "default": [c.default for c in table.columns],
             "key": [notes(c.name) for c in table.columns],
+            "comment": [c.comment for c in table.columns],
         }
     )
 

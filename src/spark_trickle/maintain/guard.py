@@ -51,7 +51,7 @@ class Guard:
                 self._drops_schema(statement.name)
             case ast.AddColumns() | ast.RenameTable() | ast.RenameColumn():
                 self._own(statement.name)
-            case ast.CreateSchema():
+            case ast.CreateSchema() | ast.Comment():
                 pass
             case _:
                 assert_never(statement)

@@ -19,6 +19,8 @@ def parse(cursor: Cursor) -> ast.Statement | None:
         return _drop(cursor)
     if cursor.accept("ALTER", "TABLE"):
         return _alter(cursor)
+    if cursor.accept("COMMENT", "ON"):
+        return _comment(cursor)
     if cursor.accept("TRUNCATE"):
         cursor.expect("TABLE")
         return ast.Truncate(cursor.name())
@@ -93,7 +95,7 @@ def _column(cursor: Cursor) -> tuple[ast.ColumnDefinition, bool]:
             value = cursor.until("a default value", _ends_default)
             column = replace(column, default=cursor.text(value))
         elif cursor.accept("COMMENT"):
-            cursor.string("a comment")
+            column = replace(column, comment=cursor.string("a comment"))
         elif cursor.accept("PRIMARY", "KEY"):
             is_key = True
             _constraint_words(cursor)
@@ -137,7 +139,7 @@ def _table_clauses(cursor: Cursor, statement: ast.CreateTable) -> ast.CreateTabl
         elif cursor.accept("PRIMARY", "KEY"):
             statement = replace(statement, primary_key=cursor.names("a column's name"))
         elif cursor.accept("COMMENT"):
-            cursor.string("a comment")
+            statement = replace(statement, comment=cursor.string("a comment"))
         elif cursor.accept("AS") or cursor.at("SELECT") or cursor.at("WITH"):
             return replace(statement, query=cursor.rest("a query"))
         else:
@@ -179,7 +181,29 @@ def _alter(cursor: Cursor) -> ast.Statement:
         return ast.AddColumns(name, _added(cursor))
     if cursor.accept("DROP"):
         return _dropped(cursor, name)
-    return cursor.fail("ADD, DROP, RENAME COLUMN or RENAME TO is expected here")
+    if cursor.accept("ALTER") or cursor.accept("CHANGE"):
+        cursor.accept("COLUMN")
+        column = cursor.part("a column's name")
+        cursor.expect("COMMENT")
+        return ast.Comment(name, _said(cursor), column)
+    return cursor.fail("ADD, DROP, ALTER COLUMN, RENAME COLUMN or RENAME TO is expected here")
+
+
+def _comment(cursor: Cursor) -> ast.Comment:
+    of_table = cursor.accept("TABLE")
+    if not of_table and not cursor.accept("COLUMN"):
+        cursor.fail("TABLE or COLUMN is expected here")
+    name, column = cursor.name(), None
+    if not of_table:
+        if len(name.parts) < 2:
+            cursor.fail("a column is named with its table here", hint="COMMENT ON COLUMN t.c IS …")
+        name, column = replace(name, parts=name.parts[:-1]), name.parts[-1]
+    cursor.expect("IS")
+    return ast.Comment(name, _said(cursor), column)
+
+
+def _said(cursor: Cursor) -> str | None:
+    return None if cursor.accept("NULL") else cursor.string("a comment")
 
 
 def _dropped(cursor: Cursor, name: Name) -> ast.DropColumns:

@@ -25,6 +25,7 @@ class ColumnDefinition:
     nullable: bool = True
     default: str | None = None
     span: Span = Span(0, 0)
+    comment: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class CreateTable:
     if_not_exists: bool = False
     or_replace: bool = False
     query: Span | None = None
+    comment: str | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,15 @@ class RenameColumn:
 class RenameTable:
     name: Name
     to: Name
+
+
+@dataclass(frozen=True)
+class Comment:
+    """COMMENT ON TABLE or COLUMN, ALTER TABLE … ALTER COLUMN … COMMENT."""
+
+    name: Name
+    comment: str | None
+    column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -189,6 +200,7 @@ Statement = (
     | DropColumns
     | RenameColumn
     | RenameTable
+    | Comment
     | Insert
     | Update
     | Delete
@@ -202,7 +214,7 @@ Statement = (
 _QUERY_WORDS = ("SELECT", "VALUES", "TABLE", "FROM")
 _KNOWN = (
     "SELECT, WITH, VALUES, TABLE, CREATE, DROP, ALTER, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, "
-    "SHOW, DESCRIBE and EXPLAIN are known"
+    "SHOW, DESCRIBE, COMMENT ON and EXPLAIN are known"
 )
 
 

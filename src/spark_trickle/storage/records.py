@@ -86,6 +86,7 @@ class NewColumn:
     """SQL text of the DEFAULT clause."""
     initial: Any = None
     """ADD COLUMN: the Python value (as pyarrow gives it) that rows already there shall have."""
+    comment: str | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class Column:
     """Nested types: struct fields; ``element`` of an array; ``key`` and ``value`` of a map."""
     storage_type: str = ""
     """The catalog's name of the type."""
+    comment: str | None = None
     length: int | None = None
     """Of VARCHAR(n), which is a string otherwise: the most characters of a value."""
 
@@ -130,7 +132,8 @@ class Table:
     location: str = ""
     """Folder of the table's files, absolute path or URI, ending in ``/``."""
     schema_version: int = 0
-    """Version of the table's structure; two records with equal ids and this are the same."""
+    """Version of the table's structure; two records with equal ids and this have the same columns."""
+    comment: str | None = None
 
     @property
     def full_name(self) -> TableName:

@@ -70,6 +70,7 @@ def new_table(
     columns: Sequence[NewColumn],
     keys: tuple[Sequence[str], Sequence[str]],
     number: int,
+    comment: str | None = None,
 ) -> Table:
     schema = structure.schema(name.schema)
     if name.key in structure.tables:
@@ -88,6 +89,7 @@ def new_table(
         tuple(made),
         uuid=str(uuid.uuid4()),
         location=disk.as_folder(schema.location + folder_name(name.name)),
+        comment=comment,
     )
     primary, cluster = (tuple(_named(table, n).name for n in names) for names in keys)
     return replace(table, primary_key=primary, cluster_by=cluster)
@@ -102,6 +104,7 @@ def _made(column: NewColumn, ids: Iterator[int]) -> Column:
         default=column.default,
         initial_default=plain_value(column.initial),
         length=length_of(column.type),
+        comment=column.comment,
     )
     if made.length is not None and len((made.initial_default or "").rstrip(" ")) > made.length:
         raise InvalidDataError(
@@ -169,6 +172,14 @@ def with_renamed_column(table: Table, name: str, to: str) -> Table:
         primary_key=tuple(to if n == column.name else n for n in table.primary_key),
         cluster_by=tuple(to if n == column.name else n for n in table.cluster_by),
     )
+
+
+def with_comment(table: Table, comment: str | None, column: str | None) -> Table:
+    if column is None:
+        return replace(table, comment=comment)
+    number = _named(table, column).id
+    columns = (replace(c, comment=comment) if c.id == number else c for c in table.columns)
+    return replace(table, columns=tuple(columns))
 
 
 def column_ids(table: Table) -> list[int]:

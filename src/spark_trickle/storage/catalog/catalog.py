@@ -8,7 +8,7 @@ from collections import OrderedDict
 from contextlib import AbstractContextManager
 from typing import Any
 
-from spark_trickle.errors import CatalogError, NotFoundError, SourceChangedError
+from spark_trickle.errors import CatalogError, NotFoundError, SourceChangedError, UserError
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog import bootstrap, places, structure
 from spark_trickle.storage.catalog.database import Connection, Database, SqliteDatabase
@@ -64,6 +64,7 @@ class Catalog:
         own = settings or Settings()
         COLUMNS.resize(own.cache_bytes)
         database: Database
+        usual = None
         if location.startswith(("postgresql://", "postgres://")):
             database = PostgresDatabase(location, own.busy_timeout_seconds)
         else:
@@ -71,10 +72,10 @@ class Catalog:
             if not create and not (folder / "catalog.sqlite").is_file():
                 raise places.no_lake(str(folder))
             disk.make_folder(str(folder))
-            data_path = data_path or str(folder / "data")
+            usual = str(folder / "data")
             database = SqliteDatabase(folder / "catalog.sqlite", own.busy_timeout_seconds)
         try:
-            return cls(database, _prepared(database, data_path, create), own)
+            return cls(database, _prepared(database, data_path, usual, create), own)
         except BaseException:
             database.close()
             raise
@@ -262,8 +263,11 @@ class Catalog:
                 self._plans.popitem(last=False)
 
 
-def _prepared(database: Database, data_path: str | None, create: bool) -> str:
-    """Make the catalog if there is none; the folder of its data files."""
+def _prepared(database: Database, data_path: str | None, usual: str | None, create: bool) -> str:
+    """Make the catalog if there is none; the folder of its data files.
+
+    ``data_path`` is the one that was asked for, ``usual`` where they are unless something is said.
+    """
     with database.reading() as connection:
         fresh = not connection.has_table("ducklake_metadata")
     if fresh and not create:
@@ -272,11 +276,11 @@ def _prepared(database: Database, data_path: str | None, create: bool) -> str:
         with database.writing() as connection:
             if not connection.has_table("ducklake_metadata"):
                 _refuse_foreign(connection, database.name)
-                bootstrap.create(connection, _needed(database, data_path))
+                bootstrap.create(connection, _needed(database, data_path or usual))
                 bootstrap.add_indexes(connection)
     with database.reading() as connection:
         stored = bootstrap.check(connection, database.name)
-    return disk.as_folder(_moved(stored, data_path))
+    return disk.as_folder(_moved(stored, data_path, usual))
 
 
 def _needed(database: Database, data_path: str | None) -> str:
@@ -297,8 +301,13 @@ def _refuse_foreign(connection: Connection, name: str) -> None:
         )
 
 
-def _moved(stored: str, given: str | None) -> str:
-    """The stored data path; of a folder that was moved as a whole, the one given."""
-    if given is not None and not disk.is_uri(stored) and not os.path.isdir(stored):
-        return given
+def _moved(stored: str, given: str | None, usual: str | None) -> str:
+    """The stored data path; of a folder that was moved as a whole, the one given or the usual one."""
+    if not disk.is_uri(stored) and not os.path.isdir(stored):
+        return given or usual or stored
+    if given is not None and not disk.same_folder(given, stored):
+        raise UserError(
+            f"the data files of this lake are in {stored}, not in {given}",
+            hint="leave data_path out; another place needs another lake",
+        )
     return stored

@@ -12,6 +12,7 @@ from spark_trickle.errors import CommitConflictError
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import (
     CLUSTER_BY,
+    COMMENT,
     DEFAULT,
     LENGTH,
     PRIMARY_KEY,
@@ -169,6 +170,7 @@ def _create_table(
                 "INSERT INTO ducklake_tag VALUES (?, ?, NULL, ?, ?)",
                 (made.id, ids.version, tag, value),
             )
+    _comment_table(connection, made, ids.version)
     connection.execute("INSERT INTO ducklake_table_stats VALUES (?, 0, 0, 0)", (made.id,))
     _new_structure(connection, made, ids)
     return made
@@ -226,6 +228,27 @@ def _insert_column(connection: Connection, table: int, column: Column, version: 
                 (table, version, f"{tag}{column.id}", value),
             )
 
+    _comment_column(connection, table, column, version)
+
+
+def _comment_table(connection: Connection, table: Table, at: int) -> None:
+    _end(connection, "tag", "object_id = ? AND key = ?", (table.id, COMMENT), at)
+    if table.comment is not None:
+        connection.execute(
+            "INSERT INTO ducklake_tag VALUES (?, ?, NULL, ?, ?)",
+            (table.id, at, COMMENT, table.comment),
+        )
+
+
+def _comment_column(connection: Connection, table: int, column: Column, at: int) -> None:
+    named = "table_id = ? AND column_id = ? AND key = ?"
+    _end(connection, "column_tag", named, (table, column.id, COMMENT), at)
+    if column.comment is not None:
+        connection.execute(
+            "INSERT INTO ducklake_column_tag VALUES (?, ?, ?, NULL, ?, ?)",
+            (table, column.id, at, COMMENT, column.comment),
+        )
+
 
 def _literal(column: Column) -> str:
     """The default as DuckDB keeps literals; a default that is no plain literal it shall not see."""
@@ -264,7 +287,11 @@ def _alter_table(
             _insert_column(connection, old.id, column, at)
         elif column.name != olds[column.id].name:
             _rename_column(connection, old.id, column, at)
-    if old.columns == new.columns:
+        if column.id in olds and column.comment != olds[column.id].comment:
+            _comment_column(connection, old.id, column, at)
+    if new.comment != old.comment:
+        _comment_table(connection, new, at)
+    if [(c.id, c.name) for c in old.columns] == [(c.id, c.name) for c in new.columns]:
         return new
     made = replace(new, schema_version=ids.schema_version)
     _new_structure(connection, made, ids)

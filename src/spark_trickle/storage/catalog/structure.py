@@ -21,6 +21,8 @@ DEFAULT = "trickle.default."
 LENGTH = "trickle.length."
 """Keys of a table's tags that hold what DuckLake has no place for; DEFAULT and LENGTH go before a
 column id."""
+COMMENT = "comment"
+"""The key under which DuckDB keeps comments among the tags of tables and of columns."""
 
 VISIBLE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 
@@ -120,6 +122,7 @@ def load(connection: Connection, version: int, data_path: str) -> Structure:
             str(uuid),
             disk.as_folder(resolve(path, relative, schema.location)),
             versions.get(number, 0),
+            tags.get((number, COMMENT)),
         )
         tables[table.full_name.key] = table
     return Structure({s.name.lower(): s for s in schemas.values()}, tables)
@@ -134,8 +137,8 @@ def _key(columns: tuple[Column, ...], tag: str | None) -> tuple[str, ...]:
 
 def _table_tags(connection: Connection, version: int) -> dict[tuple[int, str], str]:
     rows = connection.execute(
-        f"SELECT object_id, key, value FROM ducklake_tag WHERE {VISIBLE} AND key IN (?, ?)",
-        (version, version, PRIMARY_KEY, CLUSTER_BY),
+        f"SELECT object_id, key, value FROM ducklake_tag WHERE {VISIBLE} AND key IN (?, ?, ?)",
+        (version, version, PRIMARY_KEY, CLUSTER_BY, COMMENT),
     )
     return {(number, key): value for number, key, value in rows}
 
@@ -150,6 +153,13 @@ def _columns(
             f"SELECT object_id, key, value FROM ducklake_tag WHERE {VISIBLE} "
             "AND (key LIKE ? OR key LIKE ?)",
             (version, version, DEFAULT + "%", LENGTH + "%"),
+        )
+    }
+    tags |= {
+        (t, f"{COMMENT}.{column}"): value
+        for t, column, value in connection.execute(
+            f"SELECT table_id, column_id, value FROM ducklake_column_tag WHERE {VISIBLE} AND key = ?",
+            (version, version, COMMENT),
         )
     }
     rows = connection.execute(
@@ -192,6 +202,7 @@ def _column(
         first,
         below,
         kind,
+        tags.get((table, f"{COMMENT}.{number}")),
         None if length is None else int(length),
     )
 

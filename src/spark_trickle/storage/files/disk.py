@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,13 @@ def as_folder(path: str) -> str:
     """An absolute folder or URI with a slash at its end."""
     full = path if is_uri(path) else str(Path(path).absolute())
     return full if full.endswith("/") else full + "/"
+
+
+def same_folder(one: str, other: str) -> bool:
+    """Whether two paths or URIs name one folder."""
+    names = [re.sub(r"^s3[an]?://", "s3://", as_folder(path)) for path in (one, other)]
+    local = not any(map(is_uri, names))
+    return names[0] == names[1] or (local and os.path.realpath(one) == os.path.realpath(other))
 
 
 def file_system(path: str) -> tuple[Any, str]:

@@ -128,6 +128,7 @@ class Transaction:
         *,
         primary_key: Sequence[str] = (),
         cluster_by: Sequence[str] = (),
+        comment: str | None = None,
     ) -> Table:
         """AlreadyExistsError if the name is taken, InvalidDataError for a type we cannot keep."""
         table = alterations.new_table(
@@ -136,6 +137,7 @@ class Transaction:
             columns,
             (primary_key, cluster_by),
             self._new_id(),
+            comment,
         )
         return self._put(table)
 
@@ -172,6 +174,10 @@ class Transaction:
 
     def rename_column(self, table: TableLike, name: str, to: str) -> Table:
         return self._put(alterations.with_renamed_column(self.table(table), name, to))
+
+    def comment(self, table: TableLike, comment: str | None, column: str | None = None) -> Table:
+        """Say something about a table or one of its columns; None takes it back."""
+        return self._put(alterations.with_comment(self.table(table), comment, column))
 
     def _put(self, table: Table) -> Table:
         tables = dict(self._state.structure.tables)
