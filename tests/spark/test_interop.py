@@ -6,10 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_trickle import Lake, Settings, connect
 from support import duck
+from support.streams import refreshed, rows
 
 pytestmark = pytest.mark.spark
 
@@ -107,3 +110,26 @@ def test_spark_reads_and_changes_what_duckdb_wrote(tmp_path, spark):
         assert changed[0] == 25
         duckdb_agrees(lake, folder, "t", "t", list(range(start, lake.version + 1)))
         duckdb_agrees(lake, folder, "n", "n", [lake.version])
+
+
+def test_spark_reads_a_renamed_column_of_a_file_without_field_ids(tmp_path: Path, spark) -> None:
+    folder, file = tmp_path / "lake", tmp_path / "outside.parquet"
+    pq.write_table(pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]}), file)
+    duck.write(
+        folder,
+        [
+            "CREATE TABLE t (a BIGINT, b VARCHAR)",
+            f"CALL ducklake_add_data_files('lk', 't', '{file}')",
+            "ALTER TABLE t RENAME COLUMN a TO c",
+            "ALTER TABLE t RENAME COLUMN b TO a",
+            "ALTER TABLE t ADD COLUMN b INT DEFAULT 7",
+        ],
+    )
+    with connect(folder, spark=spark) as lake:
+        lake.create_stream_table("s", "SELECT * FROM t", refresh_mode="DIFFERENTIAL")
+        assert rows(lake, "s") == rows(lake, "t") == [(1, "x", 7), (2, "y", 7), (3, "z", 7)]
+        lake.sql("ALTER TABLE t RENAME COLUMN c TO d")
+        lake.sql("DELETE FROM t WHERE d = 1")
+        refreshed(lake, "s", "DIFFERENTIAL")
+        assert rows(lake, "s") == rows(lake, "t") == [(2, "y", 7), (3, "z", 7)]
+        assert lake.table("s").columns == ["c", "a", "b"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_trickle.errors import CatalogError
@@ -187,3 +188,22 @@ def test_a_type_that_spark_cannot_read(folder: Path) -> None:
         assert [t.name for t in catalog.tables()] == ["t", "u"]
         with pytest.raises(CatalogError, match="column a of table t has the type uuid"):
             catalog.scan("t")
+
+
+def test_a_renamed_column_of_a_file_without_field_ids(folder: Path, tmp_path: Path) -> None:
+    """Such a file has the names of then; another column may have got one of them."""
+    file = tmp_path / "outside.parquet"
+    pq.write_table(pa.table({"a": [1, 2], "b": ["x", "y"]}), file)
+    duck.write(
+        folder,
+        [
+            "CREATE TABLE t (a BIGINT, b VARCHAR)",
+            f"CALL ducklake_add_data_files('lk', 't', '{file}')",
+            "ALTER TABLE t RENAME COLUMN a TO c",
+            "ALTER TABLE t RENAME COLUMN b TO a",
+            "ALTER TABLE t ADD COLUMN b INT DEFAULT 7",
+        ],
+    )
+    with Catalog.open(str(folder)) as catalog:
+        rows = read_scan(catalog.scan("t")).to_pylist()
+    assert rows == [{"c": 1, "a": "x", "b": 7}, {"c": 2, "a": "y", "b": 7}]

@@ -12,7 +12,7 @@ import os
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -48,7 +48,7 @@ _FEW_DEAD = 500
 class _Group:
     """What files must share to be read by one Spark scan."""
 
-    by_name: bool
+    names: frozenset[tuple[int, str]] | None
     missing: frozenset[int]
     after: int | None
     through: int | None
@@ -202,7 +202,7 @@ def grouped(table: Table, files: Iterable[DataFile]) -> list[tuple[_Group, list[
     groups: dict[_Group, list[DataFile]] = {}
     for file in files:
         group = _Group(
-            file.by_name,
+            file.names,
             frozenset(file.missing & filled),
             file.inserted_after,
             file.inserted_through,
@@ -222,14 +222,18 @@ def read_group(
     *,
     located: bool,
 ) -> DataFrame:
-    present = [c for c in table.columns if c.id not in group.missing]
-    schema = spark_schema(present, ids=not group.by_name)
+    inside = {c.id: c.name for c in table.columns}
+    if group.names is not None:
+        inside = {c.id: f"__trickle_{c.id}" for c in table.columns} | dict(group.names)
+    present = [replace(c, name=inside[c.id]) for c in table.columns if c.id not in group.missing]
+    schema = spark_schema(present, ids=group.names is None)
     if group.after is not None or group.through is not None:
         schema.add(FILE_VERSION, t.LongType(), True, {FIELD_ID: FILE_VERSION_FIELD})
     if located and group.has_row_ids:
         schema.add(FILE_ROW_ID, t.LongType(), True, {FIELD_ID: FILE_ROW_ID_FIELD})
     frame = parquet_reader(spark, schema).parquet(*(file.path for file in files))
-    if not (located or group.dirty or group.missing or len(schema) > len(present)):
+    plain = group.names is None and len(schema) == len(present)
+    if plain and not (located or group.dirty or group.missing):
         return frame
     # Texts and not Column objects: each of those is a call or more to the Java side.
     hidden = [f"{keys.text} AS {KEY}"] if located or group.dirty else []
@@ -243,10 +247,9 @@ def read_group(
         frame = _living(spark, frame, files, keys)
     for column in table.columns:
         if column.id in group.missing:
-            frame = frame.withColumn(column.name, constant(column))
-    return frame.selectExpr(
-        *(quote(column.name) for column in table.columns), *([KEY, ROW] if located else [])
-    )
+            frame = frame.withColumn(inside[column.id], constant(column))
+    shown = (f"{quote(inside[c.id])} AS {quote(c.name)}" for c in table.columns)
+    return frame.selectExpr(*shown, *([KEY, ROW] if located else []))
 
 
 def parquet_reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:

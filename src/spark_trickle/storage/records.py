@@ -204,8 +204,12 @@ class DataFile:
     """Ids of the table's columns that the file lacks: they read as ``initial_default``."""
     bounds: Mapping[int, Bounds] = field(default_factory=dict, compare=False)
     """By column id; a column that is not there has unknown bounds."""
-    by_name: bool = False
-    """The file has no field ids: its columns are found by name."""
+    names: frozenset[tuple[int, str]] | None = None
+    """Of a file without field ids: column ids with the names that the columns have in it."""
+
+    @property
+    def by_name(self) -> bool:
+        return self.names is not None
 
     @property
     def filtered(self) -> bool:

@@ -123,11 +123,11 @@ def facts(path: str, columns: Sequence[Column], table: object) -> FileFacts:
     )
 
 
-def names_by_id(schema: pa.Schema, file: DataFile, table: Table) -> dict[int, str]:
+def names_by_id(schema: pa.Schema, file: DataFile) -> dict[int, str]:
     """The names that columns have in a file, by column id."""
-    if file.by_name:
+    if file.names is not None:
         lowered = {n.lower(): n for n in schema.names}
-        return {c.id: lowered[c.name.lower()] for c in table.columns if c.name.lower() in lowered}
+        return {i: lowered[n.lower()] for i, n in file.names if n.lower() in lowered}
     result = {}
     for item in schema:
         number = (item.metadata or {}).get(_FIELD)

@@ -28,7 +28,7 @@ def possible(
     """The row groups that may hold a row which meets one of several sets of conditions."""
     schema = footer.schema.to_arrow_schema()
     first = parquet.leaf_indexes(schema)
-    names = parquet.names_by_id(schema, file, table)
+    names = parquet.names_by_id(schema, file)
     places = {id: schema.get_field_index(name) for id, name in names.items()}
     flat = {id: first[place] for id, place in places.items()}
     judged = {column for conditions in wanted for column in conditions}

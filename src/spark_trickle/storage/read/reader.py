@@ -71,7 +71,7 @@ def read_file(
     chosen = table.columns if columns is None else columns
     system, inner = disk.file_system(file.path)
     with disk.reading(file.path, table), pq.ParquetFile(inner, filesystem=system) as source:
-        names = parquet.names_by_id(source.schema_arrow, file, table)
+        names = parquet.names_by_id(source.schema_arrow, file)
         reader = _Groups(file, tuple(chosen), names, versions)
         wanted = [names[i] for i in reader.fields if i in names]
         for first, last, start, length in _stretches(source.metadata):

@@ -135,7 +135,7 @@ def _worth_reading(table: Table, file: DataFile, wanted: Sequence[Wanted]) -> _W
     system, inner = disk.file_system(file.path)
     with disk.reading(file.path, table):
         footer = pq.read_metadata(inner, filesystem=system)
-    names = parquet.names_by_id(footer.schema.to_arrow_schema(), file, table)
+    names = parquet.names_by_id(footer.schema.to_arrow_schema(), file)
     return _WorthReading(table, file, footer, names, possible(footer, table, file, wanted))
 
 

@@ -79,6 +79,7 @@ class Caches:
     versions: dict[int, dict[int, int]] = field(default_factory=dict)
     row_ids: dict[int, bool] = field(default_factory=dict)
     inlined_columns: dict[tuple[int, int], tuple[Column, ...]] = field(default_factory=dict)
+    names: dict[int, frozenset[tuple[int, str]]] = field(default_factory=dict)
 
 
 class LazyBounds(Mapping[int, Bounds]):
@@ -150,6 +151,7 @@ class Planner:
         dead: Mapping[int, pa.Array],
     ) -> list[DataFile]:
         self._load_stats(connection, [r.id for r in rows])
+        self._load_names(connection, {r.mapping for r in rows if r.mapping is not None})
         return [self._file(table, row, version, dead.get(row.id, positions.EMPTY)) for row in rows]
 
     def _file(self, table: Table, row: FileRow, version: int, dead: pa.Array) -> DataFile:
@@ -175,7 +177,7 @@ class Planner:
             inserted_through=through,
             missing=missing,
             bounds=LazyBounds(table, stats),
-            by_name=row.mapping is not None,
+            names=None if row.mapping is None else self.caches.names[row.mapping],
         )
 
     def _has_row_ids(self, row: FileRow, path: str, table: Table) -> bool:
@@ -202,6 +204,15 @@ class Planner:
             for row in connection.execute(f"{sql} data_file_id IN ({marks})", part):
                 found[row[0]][row[1]] = row[2:]
         self.caches.stats.update(found)
+
+    def _load_names(self, connection: Connection, mappings: set[int]) -> None:
+        for mapping in mappings - self.caches.names.keys():
+            rows = connection.execute(
+                "SELECT target_field_id, source_name FROM ducklake_name_mapping "
+                "WHERE mapping_id = ? AND parent_column IS NULL",
+                (mapping,),
+            )
+            self.caches.names[mapping] = frozenset((int(i), str(name)) for i, name in rows)
 
     def dead(
         self, connection: Connection, table: Table, version: int, only: Iterable[int] | None = None
