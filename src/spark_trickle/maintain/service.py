@@ -309,7 +309,7 @@ class StreamTables:
             with self._catalog.reading() as connection:
                 newest = records.history(connection, stream.uuid, most=1)
             compiled = None
-            with suppress(SourceChangedError):  # a query that does not fit is still listed
+            with suppress(UserError, SourceChangedError):  # it is still listed
                 compiled = self._refresher.compile(stream)
             report = newest[0] if newest else None
             found.append(describe(self._catalog, stream, known, compiled, report))
