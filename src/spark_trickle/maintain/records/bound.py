@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from spark_trickle.storage.catalog.catalog import Catalog
@@ -30,8 +30,9 @@ class Bound:
     def of(cls, table: Table) -> Bound:
         return cls(tuple(map(_plain, table.columns)), table.primary_key, table.cluster_by)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), default=str)
+    @cached_property
+    def json(self) -> str:
+        return json.dumps(asdict(self))
 
     def show(self, name: str, table: Table) -> Table:
         """The table as it is now, under the name and with the columns of then."""
@@ -81,7 +82,7 @@ def bind_older(catalog: Catalog, connection: Connection) -> None:
         if table is not None:
             connection.execute(
                 "INSERT INTO trickle_bound VALUES (?, ?, ?)",
-                (stream, source, Bound.of(table).to_json()),
+                (stream, source, Bound.of(table).json),
             )
 
 

@@ -201,7 +201,7 @@ def save(connection: Connection, table: StreamTable) -> None:
     )
     connection.execute_many(
         "INSERT INTO trickle_bound VALUES (?, ?, ?)",
-        [(table.uuid, source.uuid, source.bound.to_json()) for source in table.sources],
+        [(table.uuid, source.uuid, source.bound.json) for source in table.sources],
     )
 
 
