@@ -170,3 +170,19 @@ def test_a_lake_older_than_bindings(pair: Lake) -> None:
     pair.sql("INSERT INTO a VALUES (7, 1)")
     refreshed(pair, "outer", "DIFFERENTIAL")
     assert rows(pair, "outer") == [(1,), (2,), (7,)]
+
+
+def test_immediate_follows_what_was_renamed(pair: Lake) -> None:
+    query = "SELECT a.k, w FROM a JOIN b ON b.k = z"
+    pair.create_stream_table("live", query, refresh_mode="IMMEDIATE")
+    pair.sql("ALTER TABLE b ADD COLUMN z INT DEFAULT 5")
+    pair.sql("ALTER TABLE b RENAME COLUMN w TO v")
+    pair.sql("ALTER TABLE b RENAME TO c")
+    pair.sql("CREATE TABLE b (k INT, w INT)")
+    with pair.transaction() as tx:
+        tx.sql("INSERT INTO a VALUES (3, 3)")
+        tx.sql("INSERT INTO c (k, v) VALUES (3, 30)")
+        tx.sql("INSERT INTO b VALUES (3, 99)")
+    assert rows(pair, "live") == [(1, 10), (2, 70), (3, 30)]
+    assert set(pair.refresh_history("live")[0].sources) == {"a", "c"}
+    assert_exact(pair, "live")
