@@ -103,7 +103,9 @@ def _column(values: Mapping[str, Any]) -> Column:
 def _plain(column: Column) -> Column:
     """Without what says nothing about the column's identity."""
     children = tuple(map(_plain, column.children))
-    return replace(column, default=None, initial_default=None, children=children, comment=None)
+    return replace(
+        column, default=None, initial_default=None, children=children, comment=None, length=None
+    )
 
 
 def _fits(then: Column, now: Column) -> bool:
