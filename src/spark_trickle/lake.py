@@ -14,6 +14,7 @@ from spark_trickle.errors import CommitConflictError, InvariantError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource
 from spark_trickle.maintain.methods import StreamTableMethods
+from spark_trickle.maintain.records import batches
 from spark_trickle.settings import Settings
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.statements import parse as ast
@@ -123,9 +124,23 @@ class Lake(StreamTableMethods):
             return None
         return self._engine.listing(statement, self._now())
 
-    def append(self, name: str, data: Any) -> int:
-        """Insert a Spark DataFrame, pyarrow Table, pandas frame or list of dicts, by column name."""
-        return self._autocommit(lambda tx: self._engine.append(tx, TableName.of(name), data))
+    def append(self, name: str, data: Any, *, batch: str | None = None) -> int:
+        """Insert a Spark DataFrame, pyarrow Table, pandas frame or list of dicts, by column name.
+
+        ``batch``: an id of these rows; if it was committed before they are not inserted again, and
+        the answer is 0. A streaming query that is run again after a crash so writes exactly once.
+        """
+        where = TableName.of(name)
+        if batch is None:
+            return self._autocommit(lambda state: self._engine.append(state, where, data))
+        return self._autocommit(lambda state: self._append_once(state, where, data, batch))
+
+    def _append_once(self, state: TransactionSource, name: TableName, data: Any, batch: str) -> int:
+        table = state.table(name)
+        if self._streams.has_batch(table, batch):
+            return 0
+        state.tx.record(batches.recorder(table, batch))
+        return self._engine.append(state, name, data)
 
     def table(self, name: str, version: int | None = None) -> DataFrame:
         """The table at a version (default: the newest)."""

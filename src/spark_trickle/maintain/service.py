@@ -27,7 +27,7 @@ from spark_trickle.maintain.define.compiling import tables_read
 from spark_trickle.maintain.define.definer import MODES, Definer, Definition
 from spark_trickle.maintain.guard import Guard
 from spark_trickle.maintain.immediate.upkeep import Upkeep, is_kept
-from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records import batches, graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import bind_older
 from spark_trickle.maintain.records.monitor import StreamTableInfo, describe
@@ -37,7 +37,7 @@ from spark_trickle.maintain.refresh.by_text import verified_frame
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.schedule import schedules
-from spark_trickle.storage.records import TableName
+from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 if TYPE_CHECKING:
@@ -241,6 +241,11 @@ class StreamTables:
             return RefreshReport(
                 stream.name, "ERROR", reason, stream.refresh_mode, error=str(error)
             )
+
+    def has_batch(self, table: Table, batch: str) -> bool:
+        """Whether rows with this id were committed into the table."""
+        with self._catalog.reading() as connection:
+            return batches.applied(connection, table, batch)
 
     def note_breach(self, error: InvariantError) -> None:
         """A stream table that a transaction found impossible is taken out of service."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from spark_trickle.maintain.records import batches
 from spark_trickle.maintain.records.bound import Bound, bound_from_json
 from spark_trickle.storage.versions.transaction import Connection
 
@@ -137,7 +138,7 @@ class RefreshReport:
 
 
 def create_tables(connection: Connection) -> None:
-    for statement in TABLES:
+    for statement in (*TABLES, batches.TABLE):
         connection.execute(statement)
 
 
