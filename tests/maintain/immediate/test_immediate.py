@@ -78,6 +78,7 @@ def test_autocommit_is_one_version(shop: Lake) -> None:
     check(shop)
     report = shop.refresh_history("totals")[0]
     assert (report.effective_mode, report.version) == ("IMMEDIATE", version + 1)
+    assert report.engine == "spark"
     assert report.sources == {"orders": (version, version + 1)}
 
 

@@ -151,6 +151,7 @@ _HISTORY = pa.schema(
         ("delta_rows", pa.map_(pa.string(), pa.int64())),
         ("source_rows", pa.int64()),
         ("spark_queries", pa.int64()),
+        ("engine", pa.string()),
         ("seconds", pa.float64()),
         ("phases", pa.map_(pa.string(), pa.float64())),
         ("error", pa.string()),

@@ -115,6 +115,8 @@ class RefreshReport:
     source_rows: int = 0
     """Rows of all sources at the version after: what a full run has to read."""
     spark_queries: int = 0
+    engine: str = "none"
+    """Where it was computed: spark, local (in this process), or none where nothing was."""
     seconds: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)
     """Seconds by phase."""

@@ -261,6 +261,7 @@ class Refresher:
             rows_read=run.rows_read,
             bytes_read=run.bytes_read,
             spark_queries=run.spark_queries,
+            engine="spark" if run.spark_queries else "local",
             source_rows=source_rows,
         )
         changed = any(part != Applied() for part in applied.values())
