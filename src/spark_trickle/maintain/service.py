@@ -26,7 +26,7 @@ from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import tables_read
 from spark_trickle.maintain.define.definer import MODES, Definer, Definition
 from spark_trickle.maintain.guard import Guard
-from spark_trickle.maintain.immediate.upkeep import Upkeep, is_kept
+from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import batches, graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import bind_older
@@ -38,6 +38,7 @@ from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.schedule import schedules
 from spark_trickle.storage.records import Table, TableName
+from spark_trickle.storage.versions.commit import latest_ids
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class StreamTables:
         if query is not None:
             wanted = _definition(changed, query=query, dialect=dialect)
             self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
-        elif is_kept(replace(changed, populated=True)) and not is_kept(stream):
+        elif replace(changed, populated=True).follows and not stream.follows:
             self._definer.rebuild(changed, _definition(changed), self.all(), RESYNC)
         else:
             self._set(stream, changed)
@@ -162,7 +163,10 @@ class StreamTables:
         if changed.refresh_mode != stream.refresh_mode:
             self._definer.check(_definition(changed), self._refresher.compile(stream))
         with self._catalog.writing() as connection:
-            records.save(connection, _unchanged(connection, stream, changed))
+            fresh = _unchanged(connection, stream, changed)
+            if stream.follows:  # every commit up to now kept it up to date
+                fresh = fresh.at(latest_ids(connection).version)
+            records.save(connection, fresh)
 
     def rename(self, name: str | TableName, to: TableName) -> None:
         self._definer.rename(self.get(name), to)
@@ -277,7 +281,8 @@ class StreamTables:
         run = self._engine.run(tx)
         try:
             compiled = self._refresher.compile(stream)
-            pinned = self._refresher.pinned(stream)
+            now = self._catalog.at(tx.base) if stream.follows else None
+            pinned = self._refresher.pinned(stream, now)
             frame = verified_frame(self._engine, stream, compiled, pinned)
             spilled = run.spill_difference(frame, tx.scan(TableName.of(stream.name)))
             return Difference(stream.name, run.head(spilled, 1_000))

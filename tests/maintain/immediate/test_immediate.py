@@ -166,6 +166,18 @@ def test_deferred_over_immediate_and_immediate_over_deferred(shop: Lake) -> None
     assert [report.effective_mode for report in shop.refresh_all()].count("NO_DATA") >= 7
 
 
+def test_expiry_need_not_wait_for_what_follows(shop: Lake) -> None:
+    for i in range(3):
+        shop.sql(f"INSERT INTO customers VALUES ('new {i}', 'Bern')")
+    newest = shop.version
+    assert shop.expire(keep_from=newest, older_than=0.0) == newest
+    assert not shop.verify("totals"), "its source did not change since a version that is gone"
+    shop.sql("ALTER STREAM TABLE totals SET (refresh_mode = 'DIFFERENTIAL')")
+    shop.sql("INSERT INTO orders VALUES (8, 'eve', 1)")
+    assert shop.refresh_stream_table("totals").effective_mode == "DIFFERENTIAL"
+    check(shop)
+
+
 def test_what_cannot_be_kept_is_refused(lake: Lake) -> None:
     lake.sql("CREATE TABLE t (a INT)")
     with pytest.raises(UnsupportedQueryError, match="rand") as error:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_trickle.errors import CommitConflictError
-from spark_trickle.maintain.immediate.upkeep import Kept, is_kept
+from spark_trickle.maintain.immediate.upkeep import Kept
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.outcome import save_refresh
 from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.commit import Record
@@ -37,7 +36,7 @@ class StreamTableParticipant:
         """An IMMEDIATE stream table shows what the transaction wrote."""
         if table.id >= 0 and tx.writes:
             streams = self.service().all()
-            if any(stream.uuid == table.uuid and is_kept(stream) for stream in streams):
+            if any(stream.uuid == table.uuid and stream.follows for stream in streams):
                 self.service().upkeep.bring_up(tx, streams, table.uuid)
 
     def before_commit(self, tx: Transaction) -> Sequence[Record]:
@@ -70,16 +69,12 @@ def _recorder(kept: Sequence[Kept], written: dict[str, str], keep: int) -> Recor
                     hint="run the transaction again",
                 )
         for each in kept:
-            moved = _at(each.moved, version)
+            moved = each.moved.at(version)
             before = {name: (b, version) for name, (b, _) in each.report.sources.items()}
             report = replace(each.report, version=version, sources=before)
             save_refresh(connection, each.stream, moved, report, keep)
 
     return record
-
-
-def _at(stream: StreamTable, version: int) -> StreamTable:
-    return replace(stream, sources=tuple(replace(s, version=version) for s in stream.sources))
 
 
 _READERS = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from spark_trickle.errors import InvariantError, TrickleError
 from spark_trickle.maintain.records import graph
-from spark_trickle.maintain.records.streams import ACTIVE, RefreshReport, StreamTable
+from spark_trickle.maintain.records.streams import IMMEDIATE, RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.outcome import Phases, first_report
 from spark_trickle.maintain.refresh.pinned import pinned_source
 from spark_trickle.maintain.refresh.refresher import Refresher
@@ -22,7 +22,6 @@ from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.transaction import Transaction
 
-IMMEDIATE = "IMMEDIATE"
 BY_DELTA = Choice("DIFFERENTIAL", "COMMIT", "its sources were written")
 ANEW = Choice("FULL", "COMMIT", "more than half of its sources' rows were written")
 FEW = 1_000
@@ -42,11 +41,6 @@ class Kept:
     report: RefreshReport
 
 
-def is_kept(stream: StreamTable) -> bool:
-    """Whether transactions keep the stream table up to date."""
-    return stream.refresh_mode == IMMEDIATE and stream.status == ACTIVE and stream.populated
-
-
 @dataclass(frozen=True)
 class Upkeep:
     """Keeps IMMEDIATE stream tables up to date in transactions."""
@@ -58,7 +52,7 @@ class Upkeep:
     ) -> list[Kept]:
         """Stage what the transaction's writes change; only up to the table ``wanted``, if given."""
         tables = {table.uuid: table for table in tx.tables()}
-        chosen = [s for s in streams if is_kept(s) and s.uuid in tables]
+        chosen = [s for s in streams if s.follows and s.uuid in tables]
         if wanted is not None:
             chosen = _upstream(chosen, wanted)
         found = []

@@ -37,7 +37,8 @@ def needed(catalog: Catalog, streams: list[StreamTable]) -> list[Needed]:
     held = {stream.uuid for stream in streams if stream.status == SUSPENDED}
     held |= {other.uuid for uuid in held for other in all_dependents(streams, uuid)}
     for stream in streams:
-        versions = [source.version for source in stream.sources] if stream.populated else []
+        behind = stream.populated and not stream.follows
+        versions = [source.version for source in stream.sources] if behind else []
         versions += [
             _version(catalog, reference)
             for reference in find_tables(to_spark(stream.query, stream.dialect))

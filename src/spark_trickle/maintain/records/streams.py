@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from spark_trickle.maintain.records import batches
@@ -17,6 +17,7 @@ from spark_trickle.maintain.records.bound import Bound, bound_from_json
 from spark_trickle.storage.versions.transaction import Connection
 
 ACTIVE, SUSPENDED, ERROR = "ACTIVE", "SUSPENDED", "ERROR"
+IMMEDIATE = "IMMEDIATE"
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS trickle_stream_table (
@@ -85,6 +86,15 @@ class StreamTable:
     generation: int = 0
     """Grows with every change of definition, so that a refresh notices that it is out of date."""
     sources: tuple[Source, ...] = ()
+
+    @property
+    def follows(self) -> bool:
+        """Whether every commit that changes a source keeps the contents up to date."""
+        return self.refresh_mode == IMMEDIATE and self.status == ACTIVE and self.populated
+
+    def at(self, version: int) -> StreamTable:
+        """With all sources at one version."""
+        return replace(self, sources=tuple(replace(s, version=version) for s in self.sources))
 
     @property
     def frontier(self) -> dict[str, int]:
