@@ -65,43 +65,57 @@ def test_small_and_huge_changes_after_one_full_run() -> None:
     assert choose(history, ROWS, ROWS).code == "CHEAPER"
 
 
-@pytest.mark.parametrize(
-    ("full", "fixed", "per_row", "full_per_row"),
-    [
-        (10.0, 0.2, 30e-6, 0.0),
-        (10.0, 0.2, 3e-6, 0.0),
-        (0.5, 0.4, 1e-6, 0.0),
-        (3.0, 0.3, 100e-6, 0.0),
-        (3.0, 0.3, 20e-6, 15e-6),
-        (3.0, 0.3, 12e-6, 10e-6),
-        (1.0, 0.8, 5e-6, 6e-6),
-    ],
-)
-def test_it_learns_where_the_two_meet(
-    full: float, fixed: float, per_row: float, full_per_row: float
-) -> None:
-    machine = Machine(full, fixed, per_row, full_per_row)
+MACHINES = [
+    (10.0, 0.2, 30e-6, 0.0),
+    (10.0, 0.2, 3e-6, 0.0),
+    (0.5, 0.4, 1e-6, 0.0),
+    (3.0, 0.3, 100e-6, 0.0),
+    (3.0, 0.3, 20e-6, 15e-6),
+    (3.0, 0.3, 12e-6, 10e-6),
+    (1.0, 0.8, 5e-6, 6e-6),
+]
+SIZES = [10, 100_000, 1_000, 400_000, 10_000, 30_000, 800_000, 200_000]
+
+
+def learned(costs: tuple[float, ...]) -> Machine:
+    machine = Machine(*costs)
     machine.run("FULL", 0)
-    sizes = [10, 100_000, 1_000, 400_000, 10_000, 30_000, 800_000, 200_000]
-    for changed in sizes * 3:
+    for changed in SIZES * 3:
         machine.refresh(changed)
-    for changed in sizes:
+    return machine
+
+
+@pytest.mark.parametrize("costs", MACHINES)
+def test_it_learns_where_the_two_meet(costs: tuple[float, ...]) -> None:
+    machine = learned(costs)
+    for changed in SIZES:
         choice = choose(machine.history, changed, ROWS)
         best = min(machine.seconds(m, changed) for m in ("FULL", "DIFFERENTIAL"))
-        rechecks = choice.code == "REMEASURE"
-        assert rechecks or machine.seconds(choice.mode, changed) <= 1.2 * best, (changed, choice)
+        assert machine.seconds(choice.mode, changed) <= 1.2 * best, (changed, choice)
+
+
+@pytest.mark.parametrize("costs", MACHINES)
+def test_rechecks_included_it_stays_near_the_best(costs: tuple[float, ...]) -> None:
+    """A first full run may have been a cold one: checking that once is the dearest of all rechecks."""
+    machine = learned(costs)
+    spent = best = 0.0
+    for changed in SIZES * 6:
+        mode = machine.refresh(changed)
+        spent += machine.seconds(mode, changed)
+        best += min(machine.seconds(m, changed) for m in ("FULL", "DIFFERENTIAL"))
+    assert spent <= 1.25 * best
 
 
 def test_estimates_follow_the_measurements() -> None:
     history = [ran("DIFFERENTIAL", 0.5 + 2e-6 * n, n) for n in (100, 50_000, 200_000, 400_000)]
     expected = estimate([*history, ran("FULL", 4.0)], 100_000, ROWS)
-    assert expected.differential == pytest.approx(0.7, rel=0.2)
+    assert expected.differential == pytest.approx(0.7, rel=0.1)
     assert expected.full == pytest.approx(4.4, rel=0.02), "a full run writes what changed, too"
 
 
 def test_a_full_run_costs_more_when_the_sources_have_grown() -> None:
     grown = estimate([ran("FULL", 1.0, source_rows=ROWS)], 1, 10 * ROWS).full
-    assert grown == pytest.approx(10.0, rel=0.1)
+    assert grown == pytest.approx(10.0, rel=0.001)
 
 
 def test_a_full_run_of_nothing_says_little_about_one_of_many_rows() -> None:

@@ -22,7 +22,7 @@ from spark_trickle.maintain.records.streams import RefreshReport
 PRIOR_SECONDS = 0.3
 PRIOR_FACTOR = 3.5
 PRIOR_POWER = 1.0
-NOISE, PRIOR_NOISE, POWER_NOISE = 0.2, 1.0, 1.0
+NOISE, PRIOR_NOISE, POWER_NOISE = 0.2, 1.5, 1.5
 """How far off, as logarithms, are a measurement, the prior of the seconds and that of the power."""
 NEAR = 1.5
 """The dearer way may be the cheaper one by chance up to this factor."""
@@ -70,8 +70,9 @@ class Work:
 
     def size(self, by_delta: bool) -> float:
         """What the seconds of this way depend on."""
-        fixed = FEW_CHANGED if by_delta else self.source_rows + FEW_ROWS
-        return fixed + self.changed
+        if by_delta:
+            return FEW_CHANGED + self.changed
+        return max(FEW_ROWS, self.source_rows) + self.changed
 
     def alike(self, other: Work, by_delta: bool) -> bool:
         return abs(log(self.size(by_delta) / other.size(by_delta))) <= log(LIKE)
@@ -133,7 +134,8 @@ def _doubt(runs: Sequence[Run], work: Work, by_delta: bool, cheaper: float, dear
     """Why the dearer way is to be run, or nothing.
 
     What was measured once is doubted sooner: a first full run had a cold Spark, and one delta may
-    have met a busy machine. That explains a small distance, not a large one.
+    have met a busy machine. That explains a small distance, not a large one. What proved dearer
+    several times is doubted ever more rarely, and never for more than the cheaper way itself takes.
     """
     seen = [
         place
@@ -146,7 +148,8 @@ def _doubt(runs: Sequence[Run], work: Work, by_delta: bool, cheaper: float, dear
     since = runs[: seen[0]] if seen else runs
     spent = sum(run.seconds for run in since if run.work.alike(work, by_delta=True))
     once = len(seen) <= 1 and (near or not by_delta)
-    may_lose = min(MOST_LOST, spent * (DOUBT_ONCE if once else DOUBT))
+    again = min(cheaper, spent * DOUBT * 2 / max(2, len(seen)))
+    may_lose = min(MOST_LOST, spent * DOUBT_ONCE if once else again)
     return "not measured lately" if dearer - cheaper < may_lose else ""
 
 
@@ -156,7 +159,7 @@ def _points(runs: Sequence[Run], work: Work) -> list[tuple[float, float, float]]
     points = []
     for age, run in enumerate(runs[:WINDOW]):
         distance = log(run.work.size(run.by_delta) / work.size(run.by_delta))
-        points.append((distance, log(run.seconds), FADE**age / (1 + (2 * distance) ** 2)))
+        points.append((distance, log(run.seconds), FADE**age / (1 + (2 * distance) ** 4)))
     return points
 
 
