@@ -5,10 +5,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types bench fuzz fmt docs
+.PHONY: help setup demo test test-all lint types bench fuzz fmt docs
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## Make .venv and install everything that development needs
 
@@ -27,6 +27,9 @@ demo: $(READY) ## See stream tables at work
 
 test: $(READY) ## Run all tests (two processes)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-all: test ## Run the long tests, too: the built wheel in empty environments, commands on Spark
+	$(BIN)/python -m pytest -m long
 
 lint: $(READY) ## Check style, layers and types
 	$(BIN)/ruff check .

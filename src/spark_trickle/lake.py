@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_trickle.arguments import checked, checked_methods
-from spark_trickle.errors import CommitConflictError, InvariantError, UserError
+from spark_trickle.errors import CommitConflictError, InvariantError, ParseError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource
 from spark_trickle.maintain.methods import StreamTableMethods
 from spark_trickle.maintain.records import batches
 from spark_trickle.settings import Settings
+from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.dialect import to_spark
@@ -88,6 +89,7 @@ def _check(spark: object, settings: object) -> None:
         )
 
 
+@interruptible_methods
 @checked_methods
 class Lake(StreamTableMethods):
     """One catalog and one data folder. Made by ``connect``."""
@@ -119,7 +121,13 @@ class Lake(StreamTableMethods):
 
     def listing(self, text: str) -> pa.Table | None:
         """The answer of SHOW or DESCRIBE as Arrow, without Spark; None for other statements."""
-        statement = ast.parse_statement(text)
+        about_streams = self._stream_listing(text)
+        if about_streams is not None:
+            return about_streams
+        try:
+            statement = ast.parse_statement(text)
+        except ParseError:
+            return None
         if not isinstance(statement, ast.ShowTables | ast.ShowSchemas | ast.Describe):
             return None
         return self._engine.listing(statement, self._now())

@@ -10,6 +10,7 @@ from spark_trickle.arguments import checked_methods
 from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.states import TransactionSource
+from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.stream import parse_stream_statement
@@ -50,6 +51,7 @@ class SavepointHandle:
             self.rollback()
 
 
+@interruptible_methods
 @checked_methods
 class LakeTransaction:
     """Statements that commit together; reads see the transaction's own writes.

@@ -10,6 +10,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from spark_trickle.cli import output
+from spark_trickle.cli.outcome import ending
 from spark_trickle.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def root() -> None:
 
 
 @app.command()
+@ending
 def tpch(
     sf: Annotated[float, typer.Option(help="Scale: 1 has 6 million lineitems.")] = 1.0,
     churn: Annotated[
@@ -83,12 +85,12 @@ def _run(options: Options, memory: str, out: Path) -> None:
     name = f"tpch-sf{options.scale:g}-{'ends' if options.ends_only else 'all'}-{options.fraction:g}"
     out.mkdir(parents=True, exist_ok=True)
     title = f"TPC-H-derived queries at scale {options.scale:g}, {options.fraction:.2%} changed"
-    for ending, text in (
+    for suffix, text in (
         ("json", results.record(options, measured)),
         ("txt", results.table(found) + "\n"),
         ("svg", chart.svg(title, found)),
     ):
-        (out / f"{name}.{ending}").write_text(text, encoding="utf-8")
+        (out / f"{name}.{suffix}").write_text(text, encoding="utf-8")
     output.console.print(f"saved as {out / name}.json, .txt and .svg", style="dim")
 
 

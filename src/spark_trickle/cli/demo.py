@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from spark_trickle.tpch.demo import Refreshed, Round, Shown
 
 _CHURN = 0.001
+_WHOLE = {"stream table": 15, "mode": 12}
+"""Columns as wide as their longest value."""
 
 
 def run(folder: Path | None, scale: float) -> None:
@@ -120,7 +122,14 @@ def _table() -> Table:
     table = Table(header_style="bold")
     for name in ("stream table", "mode", "rows changed", "result", "refresh", "full", "", "exact"):
         left = name in ("stream table", "mode", "exact")
-        table.add_column(name, justify="left" if left else "right")
+        # Whatever the terminal's width, names and modes are shown whole.
+        table.add_column(
+            name,
+            justify="left" if left else "right",
+            no_wrap=name in _WHOLE,
+            overflow="fold",
+            min_width=_WHOLE.get(name),
+        )
     return table
 
 

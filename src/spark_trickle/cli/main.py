@@ -1,50 +1,123 @@
-"""Commands of ``trickle``; each reads its arguments, calls the lake and hands over to output."""
+"""The command ``trickle``; each command reads its arguments, calls the lake and hands over to output."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from spark_trickle.cli import bench, output
-from spark_trickle.errors import TrickleError
+from spark_trickle.cli import bench, output, streams, upkeep
+from spark_trickle.cli.opening import DataPathOption, LakeOption, open_lake
+from spark_trickle.cli.outcome import ending
+from spark_trickle.cli.output import Format
+from spark_trickle.errors import UserError
 
 app = typer.Typer(
-    help="Tables with versions, transactions and a change feed for Apache Spark.",
+    help="Stream tables for Apache Spark.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(bench.app, name="bench")
+_SHOWN = 100
+"""Rows that are shown to people unless they ask for more; programs get all."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import spark_trickle
+
+        print(f"spark-trickle {spark_trickle.__version__}")
+        raise typer.Exit
 
 
 @app.callback()
-def root() -> None:
-    """Tables with versions, transactions and a change feed for Apache Spark."""
-
-
-@app.command()
-def sql(
-    statement: Annotated[str, typer.Argument(help="One SQL statement.")],
-    lake: Annotated[str, typer.Option(help="Folder or postgresql:// URL of the lake.")] = "./lake",
-    data_path: Annotated[str | None, typer.Option(help="Where the data files are.")] = None,
-    dialect: Annotated[str, typer.Option(help="spark or postgres.")] = "spark",
-    limit: Annotated[int, typer.Option(help="Rows of a query to show.")] = 100,
+def root(
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
-    """Run one statement and show its answer."""
-    import spark_trickle
-
-    with spark_trickle.connect(lake, data_path=data_path) as opened:
-        listed = opened.listing(statement)
-        if listed is not None:
-            output.rows(listed)
-            return
-        output.answer(opened.sql(statement, dialect=dialect), limit)
+    """Stream tables for Apache Spark."""
 
 
-@app.command()
+def sql(
+    statement: Annotated[
+        str | None, typer.Argument(help="SQL; without it, standard input is read.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="Run the statements of this file.")
+    ] = None,
+    lake: LakeOption = None,
+    data_path: DataPathOption = None,
+    dialect: Annotated[str, typer.Option(help="spark or postgres.")] = "spark",
+    form: Annotated[Format, typer.Option("--format", help="How rows are written.")] = Format.TABLE,
+    to: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the rows into this file.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=0, help=f"Rows to show; {_SHOWN} in tables, else all.")
+    ] = None,
+) -> None:
+    """Run statements and show their answers."""
+    from spark_trickle.statements.tokens import split_statements
+
+    statements = split_statements(_text(statement, file), dialect)
+    if not statements:
+        raise UserError("there is no statement in the text", hint="give SQL, -f FILE or a pipe")
+    if limit is None and form in (Format.TABLE, Format.MARKDOWN):
+        limit = _SHOWN
+    with open_lake(lake, data_path) as opened:
+        for one in statements:
+            listed = opened.listing(one) if dialect == "spark" else None
+            if listed is not None:
+                output.write(listed, form, to)
+                continue
+            with output.working("running …"):
+                answer = _fetched(opened.sql(one, dialect=dialect), limit)
+            _show(answer, form, to, limit)
+
+
+def _text(statement: str | None, file: Path | None) -> str:
+    if statement is not None and file is not None:
+        raise UserError("SQL was given twice: as an argument and by -f")
+    if statement is not None and statement != "-":
+        return statement
+    try:
+        if file is not None and str(file) != "-":
+            return file.read_text(encoding="utf-8")
+        if sys.stdin is None or (statement is None and file is None and sys.stdin.isatty()):
+            return ""
+        return sys.stdin.read()
+    except (OSError, UnicodeDecodeError) as error:
+        what = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise UserError(f"{file or 'standard input'} cannot be read: {what}") from None
+
+
+def _fetched(answer: Any, limit: int | None) -> Any:
+    if not hasattr(answer, "toArrow"):
+        return answer
+    return (answer if limit is None else answer.limit(limit + 1)).toArrow()
+
+
+def _show(answer: Any, form: Format, to: Path | None, limit: int | None) -> None:
+    """Whatever ``lake.sql`` answers; only rows go where a program reads."""
+    import pyarrow as pa
+
+    from spark_trickle.maintain.records.streams import RefreshReport
+
+    if isinstance(answer, pa.Table):
+        cut = limit is not None and answer.num_rows > limit
+        output.write(answer.slice(0, limit), form, to, more=cut)
+    elif isinstance(answer, RefreshReport):
+        streams.show_reports([answer], form)
+    elif isinstance(answer, str):
+        output.text(answer.rstrip("\n"))
+    else:
+        told = "done" if answer is None else f"{answer} {'row' if answer == 1 else 'rows'}"
+        output.text(told) if form is Format.TABLE and to is None else output.note(told)
+
+
 def demo(
     folder: Annotated[
         Path | None, typer.Option(help="Keep the lake here (default: a temporary folder).")
@@ -57,13 +130,14 @@ def demo(
     run(folder, sf)
 
 
+for _command in (sql, *streams.COMMANDS, *upkeep.COMMANDS, demo):
+    app.command()(ending(_command))
+app.add_typer(bench.app, name="bench")
+
+
 def main() -> None:
-    """Exit codes: 0 done, 1 an error of ours, 2 wrong use of the command."""
-    try:
-        app()
-    except TrickleError as error:
-        output.error(error)
-        sys.exit(1)
+    """What ``trickle`` runs."""
+    app(prog_name="trickle")
 
 
 if __name__ == "__main__":

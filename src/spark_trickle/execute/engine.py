@@ -54,10 +54,11 @@ class Engine:
 
     @property
     def frames(self) -> Frames:
-        if self._frames is None:
+        spark = self.holder.spark
+        if self._frames is None or self._frames.spark is not spark:
             from spark_trickle.spark.frames import Frames
 
-            self._frames = Frames(self.holder.spark)
+            self._frames = Frames(spark)
         return self._frames
 
     def run(self, tx: Transaction) -> Run:
@@ -72,13 +73,16 @@ class Engine:
             self._frames = None
 
     def scan(self, plan: ScanPlan) -> DataFrame:
-        return self.frames.scan(plan)
+        from spark_trickle.spark.lazy import translated
+
+        return translated(self.frames.scan(plan))
 
     def changes(self, plan: ChangePlan) -> DataFrame:
         """The plan's rows with ``__weight``, consolidated."""
         from spark_trickle.spark.feed import net_change_frame
+        from spark_trickle.spark.lazy import translated
 
-        return net_change_frame(self.holder.spark, plan)
+        return translated(net_change_frame(self.holder.spark, plan))
 
     def name_hint(self, name: str, known: Iterable[str]) -> str:
         """What to say when a stream table's query names a table that the lake does not have."""
@@ -98,7 +102,10 @@ class Engine:
         return has_view(self.holder.spark, name)
 
     def query(self, sql: str, statement: ast.Query, source: Source) -> DataFrame:
-        return self._runner(sql, source).query(statement.body)
+        from spark_trickle.spark.lazy import translated
+
+        runner = self._runner(sql, source)
+        return translated(runner.query(statement.body), (sql, runner.sent))
 
     def listing(self, statement: Listing, source: Source) -> pa.Table:
         """SHOW and DESCRIBE, from the catalog alone."""
@@ -107,7 +114,9 @@ class Engine:
         return listing.answer(statement, source)
 
     def local(self, rows: pa.Table) -> DataFrame:
-        return self.holder.spark.createDataFrame(rows.combine_chunks())
+        from spark_trickle.spark.lazy import translated
+
+        return translated(self.holder.spark.createDataFrame(rows.combine_chunks()))
 
     def change(
         self, sql: str, statement: Change | ddl.Ddl, source: TransactionSource

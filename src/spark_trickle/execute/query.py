@@ -63,6 +63,8 @@ class QueryRunner:
     prefixes: dict[tuple[str, ...], str] = field(default_factory=dict)
     replaced: tuple[Splice, ...] = ()
     """Further stretches of the text that Spark gets in other words."""
+    sent: Spliced | None = None
+    """What Spark was sent."""
 
     def __post_init__(self) -> None:
         span = self.ctes
@@ -107,6 +109,7 @@ class QueryRunner:
         return tuple(sorted((*found, *self.replaced), key=lambda s: (s.start, s.end)))
 
     def run(self, text: Spliced) -> DataFrame:
+        self.sent = text
         try:
             with spark_errors(self.sql, text):
                 return self.spark.sql(text.text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
+import pyarrow as pa
+
 from spark_trickle.arguments import checked_methods
 from spark_trickle.errors import RefreshError, UserError
 from spark_trickle.execute.engine import Engine
@@ -17,11 +19,13 @@ from spark_trickle.maintain.records.monitor import (
 from spark_trickle.maintain.records.needed import oldest, warn_of_suspended
 from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.maintain.service import Difference, StreamTables
+from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.statements import stream as ast
 from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
 from spark_trickle.storage.upkeep.maintenance import oldest_kept
 
 
+@interruptible_methods
 @checked_methods
 class StreamTableMethods:
     """Mixed into ``Lake``."""
@@ -141,6 +145,12 @@ class StreamTableMethods:
         if statement is None:
             return False, None
         return True, self._stream_statement(statement, dialect)
+
+    def _stream_listing(self, text: str) -> pa.Table | None:
+        """The answer of SHOW STREAM TABLES; None for other statements."""
+        if isinstance(ast.parse_stream_statement(text, "spark"), ast.ShowStreamTables):
+            return tables_relation(self.stream_tables())
+        return None
 
     def _stream_statement(self, statement: ast.StreamStatement, dialect: str) -> Any:
         match statement:

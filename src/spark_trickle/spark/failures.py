@@ -19,11 +19,21 @@ from spark_trickle.errors import (
     StorageFullError,
     TrickleError,
 )
+from spark_trickle.spark.interrupts import interrupted
 from spark_trickle.statements.splices import Spliced
 
 _NO_SPACE = ("No space left on device", "File too large", "Disk quota exceeded")
 _NO_MEMORY = ("UNABLE_TO_ACQUIRE_MEMORY", "java.lang.OutOfMemoryError", "Java heap space")
 _MISSING_FILE = ("PATH_NOT_FOUND", "FAILED_READ_FILE")
+_GONE = (
+    "stopped SparkContext",
+    "SparkContext was shut down",
+    "SparkContext has been shutdown",
+    "SESSION_CLOSED",
+    "SESSION_NOT_FOUND",
+    "NO_ACTIVE_SESSION",
+    "Cannot invoke RPC on closed channel",
+)
 _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 # Where Spark's sentence ends and its plan, SQL text, SQLSTATE or stack trace begins.
 _TAIL = re.compile(
@@ -41,9 +51,22 @@ def spark_errors(sql: str = "", sent: Spliced | None = None) -> Iterator[None]:
     except TrickleError:
         raise
     except Exception as error:
+        if interrupted():
+            raise KeyboardInterrupt from None
+        if _is_gone(error):
+            raise session_gone() from None
         if not _from_spark(error):
             raise
         raise translate(error, sql, sent) from None
+    if interrupted():
+        raise KeyboardInterrupt
+
+
+def session_gone() -> ExecutionError:
+    return ExecutionError(
+        "the Spark session has been stopped",
+        hint="run the query again; if you gave the session, connect with a running one",
+    )
 
 
 def _from_spark(error: Exception) -> bool:
@@ -51,6 +74,20 @@ def _from_spark(error: Exception) -> bool:
         "py4j",
         "grpc",
     )
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether a call failed because there is no Spark behind it any more."""
+    if _from_spark(error):
+        raw = str(error)
+        return type(error).__name__ == "Py4JNetworkError" or any(words in raw for words in _GONE)
+    if not isinstance(error, AttributeError | AssertionError | ConnectionError):
+        return False
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    inside = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
+    return str(inside).split(".")[0] in ("pyspark", "py4j")
 
 
 def translate(error: Exception, sql: str = "", sent: Spliced | None = None) -> TrickleError:

@@ -26,6 +26,7 @@ from spark_trickle.spark import bitmaps
 from spark_trickle.spark.bitmaps import KEY, POSITION_BITS
 from spark_trickle.spark.constants import constant
 from spark_trickle.spark.failures import spark_errors
+from spark_trickle.spark.names import drop_view
 from spark_trickle.spark.types import FIELD_ID, spark_schema
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
@@ -116,7 +117,7 @@ class Frames:
     """DataFrames and temporary views of scan plans, kept per (table, file set)."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+        self.spark = spark
         self._frames: OrderedDict[str, DataFrame] = OrderedDict()
         self._views: dict[str, str] = {}
         self.files_opened = 0
@@ -139,7 +140,7 @@ class Frames:
     def local_view(self, rows: pa.Table) -> str:
         """A temporary view of Arrow rows."""
         name = f"__trickle_{uuid4().hex}"
-        frame = self._spark.createDataFrame(rows.combine_chunks())
+        frame = self.spark.createDataFrame(rows.combine_chunks())
         frame.createTempView(name)
         self._frames[name], self._views[name] = frame, name
         return name
@@ -152,7 +153,7 @@ class Frames:
             self._frames.move_to_end(key)
             return self._frames[key]
         with spark_errors():
-            frame = scan_frame(self._spark, plan, located=located)
+            frame = scan_frame(self.spark, plan, located=located)
         self._frames[key] = frame
         while len(self._frames) > _CACHED:
             self._drop(next(iter(self._frames)))
@@ -162,7 +163,7 @@ class Frames:
         del self._frames[key]
         view = self._views.pop(key, None)
         if view is not None:
-            self._spark.catalog.dropTempView(view)
+            drop_view(self.spark, view)
 
     def close(self) -> None:
         for key in list(self._frames):

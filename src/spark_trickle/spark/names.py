@@ -1,6 +1,8 @@
-"""What a session has besides the lake's tables: asked for hints only, so a failure answers nothing."""
+"""Names of views in a session: its own, asked for hints only, and ours, which go with the session."""
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
@@ -23,3 +25,9 @@ def view_names(session: SparkSession) -> list[str]:
     except Exception:  # as above
         return []
     return [name for name in shown if not name.startswith(OWN)]
+
+
+def drop_view(session: SparkSession, name: str) -> None:
+    """Drop a view of ours; a session that was stopped has none."""
+    with suppress(Exception):
+        session.catalog.dropTempView(name)

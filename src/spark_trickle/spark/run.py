@@ -23,6 +23,7 @@ from spark_trickle.spark.constants import all_of, among, any_of
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
 from spark_trickle.spark.frames import ROW, Frames, local_frame, parquet_reader, quote
+from spark_trickle.spark.names import drop_view
 from spark_trickle.spark.places import Places, fetched
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.spark.spill import Rows, Spill
@@ -233,7 +234,7 @@ class Run:
     def close(self) -> None:
         """Drop the views and remove the files of large results."""
         for view in self._views:
-            self._spark.catalog.dropTempView(view)
+            drop_view(self._spark, view)
         self._views.clear()
         for folder in self._folders:
             disk.remove(folder)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from spark_trickle.errors import ExecutionError
 from spark_trickle.settings import Settings
+from spark_trickle.spark.interrupts import watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
@@ -66,8 +67,11 @@ class SessionHolder:
 
     def __init__(self, given: SparkSession | None, settings: Settings) -> None:
         self._session = given
+        self._given = given is not None
         self._settings = settings
         self._ready = False
+        self._context: object = None
+        """What runs behind a session of Spark Classic: another one, or none, means it was stopped."""
         self._owned = False
 
     @contextmanager
@@ -106,19 +110,34 @@ class SessionHolder:
 
     @property
     def spark(self) -> SparkSession:
+        if self._ready and self._stopped():
+            if self._given:
+                raise ExecutionError(
+                    "the Spark session that this lake was given has been stopped",
+                    hint="connect again with a running one, or without one: a local Spark is started",
+                )
+            self._session, self._ready = None, False
         if self._session is None:
             self._session = self._active() or self._start()
         if not self._ready:
+            self._context = _context(self._session)
             prepare(self._session)
             self._ready = True
         return self._session
 
+    def _stopped(self) -> bool:
+        connect = getattr(self._session, "is_stopped", None)
+        if connect is not None:
+            return bool(connect)
+        return _context(self._session) is not self._context
+
     @property
     def time_zone(self) -> str:
         """The zone that TIMESTAMP texts are read in; asks no Spark unless one is there."""
-        if self._session is None:
+        ours = not self._given
+        if self._session is None or (ours and self._ready and self._stopped()):
             return self._settings.time_zone
-        return str(self._session.conf.get("spark.sql.session.timeZone"))
+        return str(self.spark.conf.get("spark.sql.session.timeZone"))
 
     @staticmethod
     def _active() -> SparkSession | None:
@@ -132,6 +151,14 @@ class SessionHolder:
     def _start(self) -> SparkSession:
         self._owned = True
         return start_session(self._settings.time_zone, self._settings.spark)
+
+
+def _context(session: SparkSession | None) -> object:
+    if hasattr(session, "is_stopped"):  # Spark Connect tells by itself
+        return None
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context
 
 
 def start_session(time_zone: str, extra: Mapping[str, str] | None = None) -> SparkSession:
@@ -177,6 +204,7 @@ def prepare(session: SparkSession) -> None:
     # PySpark logs every failed query with its Java stack trace; ours are raised, once, as errors.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    watch(session)
     for key, value in _NEEDED.items():
         session.conf.set(key, value)
     excluded = str(session.conf.get(_EXCLUDED, None) or "")

@@ -97,6 +97,23 @@ _KINDS = {
 
 def tokenize(sql: str, dialect: str = "spark") -> tuple[Token, ...]:
     """The tokens of one statement, comments and a closing semicolon left out."""
+    return _one_statement(sql, _tokens(sql, dialect))
+
+
+def split_statements(sql: str, dialect: str = "spark") -> list[str]:
+    """The statements of a script, which semicolons part."""
+    found, start, filled = [], 0, False
+    for token in _tokens(sql, dialect):
+        if not token.is_symbol(";"):
+            filled = True
+            continue
+        if filled:
+            found.append(sql[start : token.start].strip())
+        start, filled = token.end, False
+    return [*found, sql[start:].strip()] if filled else found
+
+
+def _tokens(sql: str, dialect: str) -> list[Token]:
     lexemes = _POSTGRES if dialect == "postgres" else _SPARK
     tokens: list[Token] = []
     place = 0
@@ -116,7 +133,7 @@ def tokenize(sql: str, dialect: str = "spark") -> tuple[Token, ...]:
         if group != "space":
             tokens.append(Token(_KINDS[group], match.group(), place, match.end()))
         place = match.end()
-    return _one_statement(sql, tokens)
+    return tokens
 
 
 def _comment_end(sql: str, start: int) -> int:

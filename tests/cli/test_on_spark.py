@@ -1,0 +1,68 @@
+"""Commands that need Spark, by running them: exit codes, rows read back, Ctrl-C."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import spark_trickle
+from support.command import TRICKLE, environment, run
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    with spark_trickle.connect(tmp_path / "lake") as lake:
+        lake.sql("CREATE TABLE t (a INT, w STRING)")
+        lake.sql("INSERT INTO t VALUES (1, 'NULL'), (2, NULL), (3, '')")
+    return tmp_path
+
+
+def test_rows_and_refreshes(here: Path) -> None:
+    made = run(
+        "sql",
+        "CREATE STREAM TABLE good AS SELECT a FROM t; CREATE STREAM TABLE bad AS SELECT 6 / a AS q FROM t",
+        cwd=here,
+    )
+    assert made.code == 0, made.err
+    assert "FULL" in made.out
+    by_csv = run("sql", "SELECT w, a FROM t ORDER BY a", "--format", "csv", cwd=here)
+    assert by_csv.out == 'w,a\r\nNULL,1\r\n,2\r\n"",3\r\n'
+    assert list(csv.reader(io.StringIO(by_csv.out)))[1] == ["NULL", "1"]
+    told = run("verify", "good", "bad", cwd=here)
+    assert told.code == 0, told.err
+    run("sql", "INSERT INTO t VALUES (0, 'x')", cwd=here)
+    ran = run("refresh", "--all", "--format", "json", cwd=here)
+    assert ran.code == 1, "one of them divides by zero"
+    modes = {row["name"]: row["effective_mode"] for row in json.loads(ran.out)}
+    assert modes["bad"] == "ERROR"
+    assert modes["good"] in ("DIFFERENTIAL", "FULL")
+    assert "java" not in (ran.out + ran.err).lower()
+    assert run("refresh", "good", cwd=here).code == 0
+    assert "NO_DATA" in run("history", "good", cwd=here).out
+
+
+def test_ctrl_c(here: Path) -> None:
+    process = subprocess.Popen(
+        [*TRICKLE, "sql", "SELECT max(id * 7 % 7919) FROM range(0, 100000000000000)"],
+        cwd=here,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    time.sleep(25)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 130, (out, err)
+    assert out == ""
+    assert err.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in err
