@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import current_thread, main_thread
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -17,6 +18,7 @@ from spark_trickle.errors import (
     ParseError,
     Position,
     StorageFullError,
+    TransientError,
     TrickleError,
 )
 from spark_trickle.spark.interrupts import interrupted
@@ -52,14 +54,21 @@ def spark_errors(sql: str = "", sent: Spliced | None = None) -> Iterator[None]:
         raise
     except Exception as error:
         if interrupted():
-            raise KeyboardInterrupt from None
+            raise _cancelled() from None
         if _is_gone(error):
             raise session_gone() from None
         if not _from_spark(error):
             raise
         raise translate(error, sql, sent) from None
-    if interrupted():
+    if interrupted() and current_thread() is main_thread():
         raise KeyboardInterrupt
+
+
+def _cancelled() -> BaseException:
+    """Ctrl-C is the main thread's; what others ran in the same session can be run again."""
+    if current_thread() is main_thread():
+        return KeyboardInterrupt()
+    return TransientError("the query was cancelled by Ctrl-C", hint="run it again")
 
 
 def session_gone() -> ExecutionError:
