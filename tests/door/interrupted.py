@@ -28,7 +28,9 @@ def main(folder: str, kind: str) -> None:
     lake.sql("INSERT INTO t VALUES (1), (2)")
     assert lake.sql("SELECT count(*) FROM t").collect()[0][0] == 2
     for name, call in _calls(lake).items():
-        _interrupt(lake, name, call, Path(folder))
+        # A server of Connect goes on with tasks that write files after their query was cancelled.
+        if kind == "classic" or name in ("collect", "insert"):
+            _interrupt(lake, name, call, Path(folder))
     assert lake.append("t", [{"a": 3}]) == 1
     assert lake.sql("SELECT sum(a) FROM t").collect()[0][0] == 6
     if kind == "classic":

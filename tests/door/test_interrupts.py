@@ -23,7 +23,13 @@ def test_ctrl_c_cancels_and_leaves_nothing_behind(tmp_path: Path, kind: str) -> 
         text=True,
         timeout=500,
         check=False,
-        env=dict(os.environ, PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"),
+        # SPARK_TESTING: the server of Connect takes any port, so that two tests may have one each.
+        env=dict(
+            os.environ,
+            PYSPARK_PYTHON=sys.executable,
+            SPARK_LOCAL_IP="127.0.0.1",
+            SPARK_TESTING="1",
+        ),
     )
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-6000:]
     assert ran.stdout.endswith("done\n")
