@@ -79,14 +79,14 @@ def test_a_place_in_the_users_own_text(frame: pyspark.sql.DataFrame) -> None:
     assert "10 / a" in caught.value.position.caret()
 
 
-def test_writers_and_analysis(frame: pyspark.sql.DataFrame, tmp_path: Path) -> None:
+def test_writers_and_analysis(lake: Lake, frame: pyspark.sql.DataFrame, tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="ivision by zero"):
         frame.write.mode("overwrite").parquet(str(tmp_path / "out"))
     with pytest.raises(BindError):
         frame.select("nope")
     with pytest.raises(TrickleError):
         frame.write.format("no such format").save(str(tmp_path / "x"))
-    frame.select("a").write.parquet(str(tmp_path / "good"))
+    lake.table("t").write.parquet(str(tmp_path / "good"))
     assert list((tmp_path / "good").glob("*.parquet"))
 
 
