@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from bench import storage, stream_tables
+from bench import immediate, storage, stream_tables
 from bench.figures import Figure, console
 
 RESULTS = Path(__file__).parent / "results"
@@ -49,6 +49,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="trickle-bench-") as folder:
         figures = storage.run(Path(folder), options.rows, options.repeat)
         figures += stream_tables.run(Path(folder), options.rows, options.repeat)
+        figures += immediate.run(Path(folder), options.repeat)
     show(figures)
     console.print(f"saved in {save(figures)}", style="dim")
 

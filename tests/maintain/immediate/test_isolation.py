@@ -95,9 +95,7 @@ def test_writers_of_two_inputs_of_a_join(two: Two, level: str) -> None:
         if level == "READ COMMITTED":
             assert done == [True, True], "writers that only insert do not fail"
         else:
-            assert any(done)
-            serial = order in ("1122", "2211")
-            assert all(done) == serial, "who read what the other changed loses"
+            assert sum(done) == 1, "both began before the other committed: the second loses"
 
 
 @pytest.mark.parametrize("level", LEVELS)
