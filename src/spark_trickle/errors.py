@@ -111,6 +111,10 @@ class StorageFullError(UserError):
     """No space is left where the lake keeps its files; nothing was committed."""
 
 
+class ReadOnlyError(CatalogError):
+    """The statement writes, and the lake may only be read: by this user, or on this machine."""
+
+
 class SourceChangedError(TrickleError):
     """A source no longer offers what a stream table was built on: reinitialise it."""
 

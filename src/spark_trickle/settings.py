@@ -26,5 +26,8 @@ class Settings:
     """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it."""
     time_zone: str = "UTC"
     """Session time zone of a Spark that is started here; a given session keeps its own."""
-    spark: Mapping[str, str] = field(default_factory=dict)
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of an object store: ``endpoint``, ``region``, ``access_key``, ``secret_key``, ``session_token``,
+    ``path_style``. What is not given comes from the environment; a Spark started here gets the same."""
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     """More configuration for a Spark that is started here."""

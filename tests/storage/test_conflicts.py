@@ -235,9 +235,8 @@ def test_a_failing_record_rolls_everything_back(lake: Catalog) -> None:
 
 
 def test_savepoints_and_rollback_leave_nothing(lake: Catalog, location: tuple[str, str]) -> None:
-    from spark_trickle.storage.files import disk
 
-    files = {p for p, _ in disk.list_files(lake.data_path)}
+    files = {p for p, _ in lake.files.list(lake.data_path)}
     tx = lake.begin()
     insert(tx)
     mark = tx.savepoint()
@@ -251,9 +250,9 @@ def test_savepoints_and_rollback_leave_nothing(lake: Catalog, location: tuple[st
     insert_file(tx)
     tx.rollback_to(mark)
     tx.commit()
-    assert {p for p, _ in disk.list_files(lake.data_path)} == files
+    assert {p for p, _ in lake.files.list(lake.data_path)} == files
     tx = lake.begin()
     insert_file(tx)
     tx.rollback()
-    assert {p for p, _ in disk.list_files(lake.data_path)} == files
+    assert {p for p, _ in lake.files.list(lake.data_path)} == files
     assert sorted(r["id"] for r in read_scan(lake.scan("t")).to_pylist())[-1] == 1000

@@ -19,7 +19,6 @@ import pytest
 
 from spark_trickle.storage import faults
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.files import disk
 from spark_trickle.storage.records import NewColumn
 from spark_trickle.storage.upkeep import maintenance
 from support import duck, lakes
@@ -202,8 +201,8 @@ def _no_litter(location: str) -> None:
     with Catalog.open(location) as catalog:
         maintenance.remove_orphans(catalog, grace_seconds=-60)
         with catalog.reading() as connection:
-            known = maintenance.live_paths(connection, catalog.data_path)
-        assert {path for path, _ in disk.list_files(catalog.data_path)} == known
+            known = maintenance.live_paths(connection, catalog.files)
+        assert {path for path, _ in catalog.files.list(catalog.data_path)} == known
     state(location)
 
 

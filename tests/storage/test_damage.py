@@ -149,7 +149,7 @@ def _as_before(folder: Path) -> None:
     with Catalog.open(str(folder)) as catalog:
         assert catalog.version() == 2
         assert read_scan(catalog.scan("t")).to_pylist() == [{"a": 1}, {"a": 2}]
-        assert len(disk.list_files(catalog.data_path)) == 1
+        assert len(catalog.files.list(catalog.data_path)) == 1
         with catalog.begin() as tx:
             tx.insert_rows("t", pa.table({"a": [3]}))
         assert catalog.scan("t").rows == 3

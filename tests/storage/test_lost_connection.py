@@ -14,7 +14,6 @@ import spark_trickle
 from spark_trickle.errors import CatalogError, CommitUnknownError, TransientError
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.files import disk
 from spark_trickle.storage.records import NewColumn
 from spark_trickle.storage.upkeep import maintenance
 from spark_trickle.storage.versions.transaction import Transaction
@@ -70,9 +69,9 @@ def rows(catalog: Catalog) -> int:
 
 def files(catalog: Catalog) -> int:
     """How many data files there are; all that are needed must be."""
-    there = {path for path, _ in disk.list_files(catalog.data_path)}
+    there = {path for path, _ in catalog.files.list(catalog.data_path)}
     with catalog.reading() as connection:
-        needed = maintenance.live_paths(connection, catalog.data_path)
+        needed = maintenance.live_paths(connection, catalog.files)
     assert needed <= there
     return len(there)
 

@@ -13,7 +13,6 @@ import pytest
 from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.files import disk
 from spark_trickle.storage.records import NewColumn, ScanPlan
 from spark_trickle.storage.upkeep import maintenance
 from support import lakes
@@ -118,7 +117,7 @@ def test_a_plan_made_earlier_stays_readable(folder: Path) -> None:
         assert read_scan(plan).num_rows == plan.rows
         old = {f.path for f in plan.files}
         assert maintenance.remove_orphans(catalog, grace_seconds=-60) >= len(old)
-        assert not old & {p for p, _ in disk.list_files(catalog.data_path)}
+        assert not old & {p for p, _ in catalog.files.list(catalog.data_path)}
         assert catalog.scan("t").rows == plan.rows
 
 
@@ -180,8 +179,8 @@ def test_expiry(open_lake: Any) -> None:
     maintenance.remove_orphans(catalog, grace_seconds=-60)
     assert seen(open_lake())[newest] == before[newest]
     with catalog.reading() as connection:
-        known = maintenance.live_paths(connection, catalog.data_path)
-    assert {p for p, _ in disk.list_files(catalog.data_path)} == known
+        known = maintenance.live_paths(connection, catalog.files)
+    assert {p for p, _ in catalog.files.list(catalog.data_path)} == known
 
 
 def test_expiry_for_duckdb(folder: Path) -> None:
@@ -204,7 +203,7 @@ def test_a_dropped_table_goes_when_its_versions_do(open_lake: Any) -> None:
     assert catalog.scan("t", old).rows == sum(lakes.contents(catalog, "t", old).values())
     maintenance.expire(catalog)
     maintenance.remove_orphans(catalog, grace_seconds=-60)
-    assert disk.list_files(catalog.data_path) == []
+    assert catalog.files.list(catalog.data_path) == []
     with catalog.reading() as connection:
         assert not connection.execute("SELECT * FROM ducklake_inlined_data_tables")
         assert not connection.execute("SELECT * FROM ducklake_data_file")

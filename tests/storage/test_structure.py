@@ -18,7 +18,6 @@ from spark_trickle.errors import (
 )
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.files import disk
 from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn, NewFile, TableName
@@ -197,7 +196,9 @@ def test_files_of_somebody_else(catalog: Catalog, folder: Path) -> None:
     assert read_scan(catalog.scan("t")).to_pylist() == [row, empty]
     (rows,) = duck.read(folder / "catalog.sqlite", ["SELECT id, l[1].a, m['k'] FROM t ORDER BY id"])
     assert rows == [["1", "5", "3"], ["2", None, None]]
-    assert [p for p, _ in disk.list_files(catalog.data_path)] == [catalog.scan("t").files[0].path]
+    assert [p for p, _ in catalog.files.list(catalog.data_path)] == [
+        catalog.scan("t").files[0].path
+    ]
 
 
 def test_files_without_field_ids_are_refused(catalog: Catalog) -> None:

@@ -35,7 +35,7 @@ def _account() -> str | None:
     return next(name for name in ("postgres", "nobody") if name in names)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -52,7 +52,7 @@ def server() -> Iterator[str]:
     user = {"user": account, "extra_groups": []} if account else {}
     if account:
         shutil.chown(folder, account)
-    data, port = folder / "data", _free_port()
+    data, port = folder / "data", free_port()
     made = subprocess.run(
         [programs / "initdb", "-D", data, "-A", "trust", "-U", "lake", "-N", "-E", "UTF8"],
         capture_output=True,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spark_trickle.execute.query import QueryRunner
     from spark_trickle.spark.frames import Frames
     from spark_trickle.spark.run import Run
-    from spark_trickle.spark.session import DataFrame
+    from spark_trickle.spark.session import DataFrame, SparkSession
     from spark_trickle.spark.write import Writer
 
 Listing = ast.ShowTables | ast.ShowSchemas | ast.Describe
@@ -58,14 +58,21 @@ class Engine:
         if self._frames is None or self._frames.spark is not spark:
             from spark_trickle.spark.frames import Frames
 
-            self._frames = Frames(spark)
+            self._frames = Frames(self._shared())
         return self._frames
+
+    def _shared(self) -> SparkSession:
+        """The session, once it is known to see the lake's files as this process does."""
+        from spark_trickle.spark.storage import check_shared
+
+        check_shared(self.holder.spark, self.catalog.files)
+        return self.holder.spark
 
     def run(self, tx: Transaction) -> Run:
         """Views and queries of one refresh inside a transaction."""
         from spark_trickle.spark.run import Run
 
-        return Run(self.holder, self.frames, self.settings, self.catalog.data_path, tx)
+        return Run(self.holder, self.frames, self.settings, self.catalog.files, tx)
 
     def close(self) -> None:
         if self._frames is not None:
@@ -176,6 +183,7 @@ class Engine:
     def _writer(self, source: TransactionSource) -> Writer:
         from spark_trickle.spark.write import Writer
 
+        self._shared()
         return Writer(source.tx, self.settings)
 
     def _insert(self, sql: str, statement: ast.Insert, source: TransactionSource) -> int:

@@ -17,6 +17,7 @@ from spark_trickle.errors import (
     DependencyError,
     InvariantError,
     NotFoundError,
+    ReadOnlyError,
     SourceChangedError,
     TrickleError,
     UserError,
@@ -29,7 +30,7 @@ from spark_trickle.maintain.guard import Guard
 from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import batches, graph
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.bound import bind_older
+from spark_trickle.maintain.records.bound import bind_older, has_unbound
 from spark_trickle.maintain.records.monitor import StreamTableInfo, describe
 from spark_trickle.maintain.records.needed import Needed, needed
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
@@ -80,9 +81,12 @@ class StreamTables:
         self._definer = Definer(self._refresher)
         self.upkeep = Upkeep(self._refresher)
         self.history_rows = engine.settings.history_rows
-        with self._catalog.writing() as connection:
-            records.create_tables(connection)
-            bind_older(self._catalog, connection)
+        with self._catalog.reading() as connection:
+            unbound = has_unbound(connection)
+        if unbound:
+            with suppress(ReadOnlyError), self._catalog.writing() as connection:
+                records.create_tables(connection)
+                bind_older(self._catalog, connection)
 
     def guard(self, tx: Transaction) -> Guard:
         """Looks after the stream tables while a statement runs in the transaction."""

@@ -17,6 +17,7 @@ from spark_trickle.errors import (
     NotFoundError,
     ParseError,
     Position,
+    ReadOnlyError,
     StorageFullError,
     TransientError,
     TrickleError,
@@ -25,6 +26,7 @@ from spark_trickle.spark.interrupts import interrupted
 from spark_trickle.statements.splices import Spliced
 
 _NO_SPACE = ("No space left on device", "File too large", "Disk quota exceeded")
+_REFUSED = ("Mkdirs failed to create", "Read-only file system")
 _NO_MEMORY = ("UNABLE_TO_ACQUIRE_MEMORY", "java.lang.OutOfMemoryError", "Java heap space")
 _MISSING_FILE = ("PATH_NOT_FOUND", "FAILED_READ_FILE")
 _GONE = (
@@ -109,6 +111,11 @@ def translate(error: Exception, sql: str = "", sent: Spliced | None = None) -> T
         return StorageFullError(
             "no space is left where Spark writes the lake's files; nothing was committed",
             hint="free some space, then run the statement again",
+        )
+    if any(words in raw for words in _REFUSED):
+        return ReadOnlyError(
+            f"the lake is read-only for you: Spark cannot write its files: {message}",
+            hint="queries work; to write, get the permission to write the lake's data_path",
         )
     if any(words in raw for words in _NO_MEMORY):
         return ExecutionError(

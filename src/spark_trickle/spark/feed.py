@@ -34,7 +34,7 @@ SMALL_CHANGES = 2_000
 
 def change_frame(spark: SparkSession, plan: ChangePlan) -> DataFrame:
     """All rows of the plan with their weights, not consolidated."""
-    check_present([change.file for change in plan.files])
+    check_present(plan.table, [change.file for change in plan.files])
     with spark_errors():
         if plan.inserted_rows + plan.deleted_rows <= SMALL_CHANGES:
             return _local(spark, plan.table, read_changes(plan))

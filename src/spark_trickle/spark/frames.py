@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -21,13 +22,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import types as t
 
-from spark_trickle.errors import CatalogError
+from spark_trickle.errors import CatalogError, InternalError
 from spark_trickle.spark import bitmaps
 from spark_trickle.spark.bitmaps import KEY, POSITION_BITS
 from spark_trickle.spark.constants import constant
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.names import drop_view
 from spark_trickle.spark.types import FIELD_ID, spark_schema
+from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
     FILE_ROW_ID_FIELD,
@@ -43,6 +45,9 @@ ROW = "__trickle_row"
 """Hidden column of located scans: the row id."""
 _CACHED = 256
 _FEW_DEAD = 500
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+"""Names that Spark's metadata show as they are; what else there is in a path is escaped there."""
+_DECODED = "url_decode(replace(regexp_replace(_metadata.file_path, '^file:/+', '/'), '+', '%2B'))"
 
 
 @dataclass(frozen=True)
@@ -63,14 +68,15 @@ class FileKeys:
     def __init__(self, files: Iterable[DataFile]) -> None:
         self._files = tuple(files)
         names = {os.path.basename(f.path) for f in self._files}
-        distinct_names = len(names) == len({f.path for f in self._files})
-        self._whole_path = not distinct_names
+        distinct = len(names) == len({f.path for f in self._files})
+        self._whole_path = not distinct or not all(_PLAIN.fullmatch(name) for name in names)
         self.salt = 0
         while len({self.code(f) for f in self._files}) < len({f.path for f in self._files}):
             self.salt += 1
 
     def code(self, file: DataFile) -> int:
-        name = _uri(file.path) if self._whole_path else os.path.basename(file.path)
+        whole = FileSystem().for_spark(file.path).removeprefix("file://")
+        name = whole if self._whole_path else os.path.basename(file.path)
         return zlib.crc32((name + self._suffix).encode())
 
     @property
@@ -80,7 +86,7 @@ class FileKeys:
     @property
     def code_text(self) -> str:
         """SQL text of the checksum of a row's file in a Parquet scan."""
-        name = "_metadata.file_path" if self._whole_path else "_metadata.file_name"
+        name = _DECODED if self._whole_path else "_metadata.file_name"
         if self._suffix:
             name = f"concat({name}, '{self._suffix}')"
         return f"crc32(cast({name} AS BINARY))"
@@ -99,18 +105,15 @@ class FileKeys:
         positions = pc.bit_wise_and(keys, pa.scalar((1 << POSITION_BITS) - 1, pa.int64()))
         known = pa.array([self.code(f) for f in self._files], pa.int64())
         ids = pa.array([f.id for f in self._files], pa.int64())
-        return ids.take(pc.index_in(codes, value_set=known)), positions
+        places = pc.index_in(codes, value_set=known)
+        if places.null_count > codes.null_count:
+            raise InternalError("Spark named a row of a file that was not asked for")
+        return ids.take(places), positions
 
     def by_file(self, keys: pa.Array) -> dict[int, pa.Array]:
         """Positions by file id."""
         files, positions = self.decode(keys)
         return {file.as_py(): positions.filter(pc.equal(files, file)) for file in pc.unique(files)}
-
-
-def _uri(path: str) -> str:
-    from urllib.parse import quote
-
-    return path if "://" in path else "file://" + quote(path)
 
 
 class Frames:
@@ -146,7 +149,7 @@ class Frames:
         return name
 
     def _frame(self, key: str, plan: ScanPlan, located: bool) -> DataFrame:
-        check_present(plan.files)
+        check_present(plan.table, plan.files)
         self.files_opened += len(plan.files)
         self.bytes_opened += plan.bytes
         if key in self._frames:
@@ -170,14 +173,14 @@ class Frames:
             self._drop(key)
 
 
-def check_present(files: Sequence[DataFile]) -> None:
+def check_present(table: Table, files: Sequence[DataFile]) -> None:
     """CatalogError that names a local file which the catalog lists and the disk lacks."""
-    for file in files:
-        if "://" not in file.path and not os.path.exists(file.path):
-            raise CatalogError(
-                f"the data file {file.path} is missing",
-                hint="the catalog lists this file; restore it, or expire the versions that need it",
-            )
+    lost = table.files.missing(file.path for file in files)
+    if lost is not None:
+        raise CatalogError(
+            f"the data file {lost} is missing",
+            hint="the catalog lists this file; restore it, or expire the versions that need it",
+        )
 
 
 def scan_frame(spark: SparkSession, plan: ScanPlan, *, located: bool) -> DataFrame:
@@ -232,7 +235,9 @@ def read_group(
         schema.add(FILE_VERSION, t.LongType(), True, {FIELD_ID: FILE_VERSION_FIELD})
     if located and group.has_row_ids:
         schema.add(FILE_ROW_ID, t.LongType(), True, {FIELD_ID: FILE_ROW_ID_FIELD})
-    frame = parquet_reader(spark, schema).parquet(*(file.path for file in files))
+    frame = parquet_reader(spark, schema).parquet(
+        *(table.files.pattern(file.path) for file in files)
+    )
     plain = group.names is None and len(schema) == len(present)
     if plain and not (located or group.dirty or group.missing):
         return frame
@@ -258,8 +263,7 @@ def parquet_reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader
     # Our files are in today's calendar, whatever the session says of other files.
     for key in ("datetimeRebaseMode", "int96RebaseMode"):
         reader = reader.option(key, "CORRECTED")
-    # Names of tables may hold characters that Hadoop would take for wildcards.
-    return reader.option("__globPaths__", "false")
+    return reader
 
 
 def _row_id(group: _Group, files: list[DataFile], keys: FileKeys) -> str:

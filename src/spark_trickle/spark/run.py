@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_trickle.settings import Settings
@@ -28,8 +28,8 @@ from spark_trickle.spark.places import Places, fetched
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
-from spark_trickle.spark.write import Writer
-from spark_trickle.storage.files import disk
+from spark_trickle.spark.write import Writer, write_parquet
+from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.choices import Choice
 from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
@@ -49,13 +49,13 @@ class Run:
         holder: SessionHolder,
         frames: Frames,
         settings: Settings,
-        data_path: str,
+        files: FileSystem,
         tx: Transaction,
     ) -> None:
         self._holder = holder
         self._frames = frames
         self._settings = settings
-        self._data_path = data_path
+        self._files = files
         self._spark = holder.spark
         self._tx = tx
         self._views: list[str] = []
@@ -153,17 +153,16 @@ class Run:
             return self._spill(self._spark.sql(sql))
 
     def _spill(self, frame: DataFrame) -> Spill:
-        folder = f"{self._data_path}spill_{uuid4().hex}"
+        folder = f"{self._files.root}spill_{uuid4().hex}"
         self._tx.discard(folder)
         self._folders.append(folder)
         # Columns of tables carry their field ids, which need not be unique in a result.
         frame = frame.select(
             *(F.col(quote(n)).alias(n, metadata={"spilled": True}) for n in frame.columns)
         )
-        counted = Observation()
         self.spark_queries += 1
-        frame.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(folder)
-        return Spill(folder, frame.schema, int(counted.get["rows"]))
+        rows, _ = write_parquet(self._files, folder, frame)
+        return Spill(folder, frame.schema, rows)
 
     def spill_difference(self, frame: DataFrame, stored: ScanPlan) -> Spill:
         """What ``frame`` has more (+) or less (-) than the stored rows, column by column in order."""
@@ -237,7 +236,7 @@ class Run:
             drop_view(self._spark, view)
         self._views.clear()
         for folder in self._folders:
-            disk.remove(folder)
+            self._files.remove(folder)
         self._folders.clear()
 
     def _wanted(self, table: Table, by: Sequence[str], lost: Rows) -> tuple[DataFrame, int]:
@@ -257,7 +256,7 @@ class Run:
         return (wanted if isinstance(lost, Spill) else F.broadcast(wanted)), needed
 
     def _spilled(self, spill: Spill) -> DataFrame:
-        return parquet_reader(self._spark, spill.schema).parquet(spill.folder)
+        return parquet_reader(self._spark, spill.schema).parquet(self._files.pattern(spill.folder))
 
     def _view(self, frame: DataFrame) -> str:
         name = f"__trickle_{uuid4().hex}"

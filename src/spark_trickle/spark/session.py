@@ -149,8 +149,11 @@ class SessionHolder:
         return SparkSession.getActiveSession()
 
     def _start(self) -> SparkSession:
+        from spark_trickle.spark.storage import hadoop_options
+
         self._owned = True
-        return start_session(self._settings.time_zone, self._settings.spark)
+        stored = hadoop_options(self._settings.storage)
+        return start_session(self._settings.time_zone, {**stored, **self._settings.spark})
 
 
 def _context(session: SparkSession | None) -> object:

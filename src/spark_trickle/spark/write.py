@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.fs as pafs
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
+from spark_trickle.errors import ExecutionError
 from spark_trickle.settings import Settings
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import ROW, quote
 from spark_trickle.spark.types import FIELD_ID, spark_schema
+from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
     FILE_ROW_ID_FIELD,
@@ -87,16 +86,48 @@ class Writer:
         self._tx.discard(folder)
         with spark_errors():
             ordered = _ordered(_with_ids(frame, schema), table.sort_key, rows)
-            writer = ordered.write.option("compression", "zstd")
-            writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+            options = {"compression": "zstd"}
             if table.sort_key:
                 # Sorted rows in small groups let Spark skip all but a few of them.
-                writer = writer.option("parquet.block.row.count.limit", str(_ROWS_PER_GROUP))
-            writer.parquet(folder)
-        return [
-            NewFile(path, has_row_ids=keeps_ids)
-            for path in _gather(self._tx, folder, table.location)
-        ]
+                options["parquet.block.row.count.limit"] = str(_ROWS_PER_GROUP)
+            _, paths = write_parquet(table.files, folder, ordered, options)
+        return [NewFile(path, keeps_ids) for path in self._gathered(table, folder, paths)]
+
+    def _gathered(self, table: Table, folder: str, paths: Sequence[str]) -> list[str]:
+        """The files in the table's own folder, where moving them there costs nothing."""
+        found = []
+        for path in paths:
+            # Short names: every row of a file with dead rows pays for the checksum of its name.
+            target = f"{table.location}{uuid4().hex[:16]}.parquet"
+            self._tx.discard(target)
+            found.append(table.files.rise(path, target))
+        table.files.remove(folder, but=frozenset(found))
+        return found
+
+
+def write_parquet(
+    files: FileSystem, folder: str, frame: DataFrame, options: Mapping[str, str] | None = None
+) -> tuple[int, list[str]]:
+    """Have executors write the rows into a folder: how many, and the files.
+
+    Law: the rows that Spark counted are those in the files that this process sees.
+    """
+    counted = Observation()
+    writer = frame.observe(counted, F.count(F.lit(1)).alias("rows")).write
+    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer.options(**(options or {})).parquet(files.for_spark(folder))
+    rows = int(counted.get["rows"])
+    found = [path for path, _ in files.list(folder, recursive=False)]
+    paths = sorted(path for path in found if path.endswith(".parquet"))
+    written = sum(files.footer(path).num_rows for path in paths)
+    if written != rows:
+        raise ExecutionError(
+            f"Spark wrote {rows} rows into {folder}, but the files there have {written}; "
+            "nothing was committed",
+            hint="Spark's executors and this process must see the same storage: give a data_path "
+            "that all of them share",
+        )
+    return rows, paths
 
 
 def _with_ids(frame: DataFrame, schema: t.StructType) -> DataFrame:
@@ -117,22 +148,3 @@ def _ordered(frame: DataFrame, key: Sequence[str], rows: int | None) -> DataFram
     if files == 1:
         return frame.coalesce(1).sortWithinPartitions(*columns)
     return frame.repartitionByRange(files, *columns).sortWithinPartitions(*columns)
-
-
-def _gather(tx: Transaction, folder: str, location: str) -> list[str]:
-    """The files that Spark wrote; on a local disk they move up into the table's folder."""
-    if "://" in folder:
-        filesystem, root = pafs.FileSystem.from_uri(folder.replace("s3a://", "s3://", 1))
-        found = filesystem.get_file_info(pafs.FileSelector(root))
-        names = sorted(info.base_name for info in found)
-        return [f"{folder}/{name}" for name in names if name.endswith(".parquet")]
-    paths = []
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".parquet"):
-            # Short names: every row of a file with dead rows pays for the checksum of its name.
-            path = os.path.join(location, f"{uuid4().hex[:16]}.parquet")
-            tx.discard(path)
-            os.replace(os.path.join(folder, name), path)
-            paths.append(path)
-    shutil.rmtree(folder, ignore_errors=True)
-    return paths

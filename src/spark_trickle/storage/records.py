@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_trickle.storage.files.filesystem import FileSystem
+
 ROW_ID = "__row_id"
 """Name of the row id column of inlined rows in plans."""
 WEIGHT = "__weight"
@@ -135,6 +137,9 @@ class Table:
     """Version of the table's structure; two records with equal ids and this have the same columns."""
     comment: str | None = None
 
+    files: FileSystem = field(default_factory=FileSystem, compare=False, repr=False)
+    """The way to the table's files."""
+
     @property
     def full_name(self) -> TableName:
         return TableName(self.schema, self.name)
@@ -184,7 +189,7 @@ class DataFile:
     id: int
     """Negative while the file is staged in a transaction."""
     path: str
-    """Absolute path or URI."""
+    """Absolute path or URI, in the spelling of ``FileSystem``."""
     rows: int
     """Rows in the file, dead ones included."""
     bytes: int

@@ -68,15 +68,25 @@ class Bound:
         return [c.name for c in self.columns if c.name.lower() in wanted and c.id not in now]
 
 
+def has_unbound(connection: Connection) -> bool:
+    """Whether there are stream tables of a lake older than bindings."""
+    if not connection.has_table("trickle_source"):
+        return False
+    return not connection.has_table("trickle_bound") or bool(connection.execute(_UNBOUND))
+
+
+_UNBOUND = (
+    "SELECT s.stream_uuid, s.source_uuid, s.version FROM trickle_source s WHERE NOT EXISTS "
+    "(SELECT 1 FROM trickle_bound b "
+    "WHERE b.stream_uuid = s.stream_uuid AND b.source_uuid = s.source_uuid)"
+)
+
+
 def bind_older(catalog: Catalog, connection: Connection) -> None:
     """Give stream tables of lakes older than bindings the one of their frontier, or else of now."""
     ends = connection.execute("SELECT min(snapshot_id), max(snapshot_id) FROM ducklake_snapshot")
     (oldest, newest), *_ = ends
-    for stream, source, version in connection.execute(
-        "SELECT s.stream_uuid, s.source_uuid, s.version FROM trickle_source s WHERE NOT EXISTS "
-        "(SELECT 1 FROM trickle_bound b "
-        "WHERE b.stream_uuid = s.stream_uuid AND b.source_uuid = s.source_uuid)"
-    ):
+    for stream, source, version in connection.execute(_UNBOUND):
         at = version if oldest <= version <= newest else newest
         table = catalog.structure_in(connection, at).find(source)
         if table is not None:

@@ -156,6 +156,8 @@ def create_tables(connection: Connection) -> None:
 
 def load(connection: Connection) -> list[StreamTable]:
     """All stream tables, in the order of their names."""
+    if not connection.has_table("trickle_stream_table"):
+        return []
     sources: dict[str, list[Source]] = {}
     for stream, uuid, name, version, bound in connection.execute(
         "SELECT s.stream_uuid, s.source_uuid, s.source_name, s.version, b.bound "
@@ -191,6 +193,8 @@ def _stream_table(row: tuple[Any, ...], sources: Iterable[Source]) -> StreamTabl
 
 def save(connection: Connection, table: StreamTable) -> None:
     """Write the whole record, frontier included, over what is there."""
+    if not connection.has_table("trickle_stream_table"):
+        create_tables(connection)  # with the first stream table: a lake without needs none
     forget(connection, table.uuid)
     connection.execute(
         "INSERT INTO trickle_stream_table VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -267,6 +271,8 @@ def history(
     connection: Connection, uuid: str | None = None, most: int = 1_000
 ) -> list[RefreshReport]:
     """The newest refreshes, newest first, of one stream table or of all."""
+    if not connection.has_table("trickle_refresh"):
+        return []
     where = "WHERE stream_uuid = ?" if uuid else ""
     rows = connection.execute(
         f"SELECT report FROM trickle_refresh {where} ORDER BY started_at DESC LIMIT ?",

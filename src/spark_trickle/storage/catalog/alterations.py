@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from spark_trickle.errors import AlreadyExistsError, BindError, InvalidDataError, NotFoundError
 from spark_trickle.storage.catalog.structure import Schema, Structure
-from spark_trickle.storage.files import disk
+from spark_trickle.storage.files.filesystem import as_folder
 from spark_trickle.storage.files.types import length_of, make_column, parse_spark, walk
 from spark_trickle.storage.files.values import plain_value, to_text
 from spark_trickle.storage.records import (
@@ -41,8 +41,8 @@ def create_schema(structure: Structure, name: str, number: int, if_not_exists: b
         if if_not_exists:
             return structure
         raise AlreadyExistsError(f"schema {name} already exists")
-    root = structure.schema(DEFAULT_SCHEMA).location.rstrip("/").rsplit("/", 1)[0]
-    made = Schema(number, name, disk.as_folder(f"{root}/{folder_name(name)}"))
+    files = structure.schema(DEFAULT_SCHEMA).files
+    made = Schema(number, name, as_folder(files.root + folder_name(name)), files)
     return replace(structure, schemas={**structure.schemas, name.lower(): made})
 
 
@@ -88,7 +88,8 @@ def new_table(
         name.name,
         tuple(made),
         uuid=str(uuid.uuid4()),
-        location=disk.as_folder(schema.location + folder_name(name.name)),
+        location=as_folder(schema.location + folder_name(name.name)),
+        files=schema.files,
         comment=comment,
     )
     primary, cluster = (tuple(_named(table, n).name for n in names) for names in keys)

@@ -14,7 +14,14 @@ from spark_trickle.storage.catalog import bootstrap, places, structure
 from spark_trickle.storage.catalog.database import Connection, Database, SqliteDatabase
 from spark_trickle.storage.catalog.postgres import PostgresDatabase
 from spark_trickle.storage.catalog.structure import Structure
-from spark_trickle.storage.files import disk
+from spark_trickle.storage.files.filesystem import (
+    FileSystem,
+    as_folder,
+    canonical,
+    check_for_spark,
+    checked,
+    same_folder,
+)
 from spark_trickle.storage.read.column_cache import COLUMNS
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table
 from spark_trickle.storage.versions import conflicts, feed, preimages
@@ -30,13 +37,13 @@ _PLANS = 256
 class Catalog:
     """One open lake. Safe for use from several threads; each read is one database transaction."""
 
-    data_path: str
-    """Folder or URI of the data files, ending in ``/``."""
+    files: FileSystem
+    """The way to the data files."""
     settings: Settings
 
-    def __init__(self, database: Database, data_path: str, settings: Settings) -> None:
+    def __init__(self, database: Database, files: FileSystem, settings: Settings) -> None:
         self.settings = settings
-        self.data_path = data_path
+        self.files = files
         self.database = database
         self.planner = Planner()
         self.participants: list[Participant] = []
@@ -71,14 +78,19 @@ class Catalog:
             folder = places.folder(location)
             if not create and not (folder / "catalog.sqlite").is_file():
                 raise places.no_lake(str(folder))
-            disk.make_folder(str(folder))
+            FileSystem().make_folder(str(folder))
             usual = str(folder / "data")
             database = SqliteDatabase(folder / "catalog.sqlite", own.busy_timeout_seconds)
         try:
-            return cls(database, _prepared(database, data_path, usual, create), own)
+            return cls(database, _prepared(database, (data_path, usual), own, create), own)
         except BaseException:
             database.close()
             raise
+
+    @property
+    def data_path(self) -> str:
+        """Folder or URI of the data files, ending in ``/``."""
+        return self.files.root
 
     def close(self) -> None:
         self.database.close()
@@ -246,7 +258,7 @@ class Catalog:
             raise NotFoundError(f"version {version} does not exist")
         key = rows[0][0]
         if key not in self._structures:
-            self._structures[key] = structure.load(connection, version, self.data_path)
+            self._structures[key] = structure.load(connection, version, self.files)
         return self._structures[key]
 
     def _cached(self, key: tuple[Any, ...]) -> ScanPlan | ChangePlan | None:
@@ -263,11 +275,15 @@ class Catalog:
                 self._plans.popitem(last=False)
 
 
-def _prepared(database: Database, data_path: str | None, usual: str | None, create: bool) -> str:
-    """Make the catalog if there is none; the folder of its data files.
+def _prepared(
+    database: Database, paths: tuple[str | None, str | None], settings: Settings, create: bool
+) -> FileSystem:
+    """Make the catalog if there is none; the way to its data files.
 
-    ``data_path`` is the one that was asked for, ``usual`` where they are unless something is said.
+    ``paths``: the one that was asked for, and where they are unless something is said.
     """
+    storage = checked(settings.storage)
+    data_path, usual = paths
     with database.reading() as connection:
         fresh = not connection.has_table("ducklake_metadata")
     if fresh and not create:
@@ -280,7 +296,7 @@ def _prepared(database: Database, data_path: str | None, usual: str | None, crea
                 bootstrap.add_indexes(connection)
     with database.reading() as connection:
         stored = bootstrap.check(connection, database.name)
-    return disk.as_folder(_moved(stored, data_path, usual))
+    return FileSystem(as_folder(_moved(stored, data_path, usual)), storage)
 
 
 def _needed(database: Database, data_path: str | None) -> str:
@@ -288,8 +304,9 @@ def _needed(database: Database, data_path: str | None) -> str:
         raise CatalogError(
             f"a new lake in {database.name} needs a data_path", hint="give data_path=…"
         )
-    folder = disk.as_folder(data_path)
-    disk.make_folder(folder)
+    folder = as_folder(data_path)
+    check_for_spark(folder)
+    FileSystem().make_folder(folder)
     return folder
 
 
@@ -303,11 +320,12 @@ def _refuse_foreign(connection: Connection, name: str) -> None:
 
 def _moved(stored: str, given: str | None, usual: str | None) -> str:
     """The stored data path; of a folder that was moved as a whole, the one given or the usual one."""
-    if not disk.is_uri(stored) and not os.path.isdir(stored):
-        return given or usual or stored
-    if given is not None and not disk.same_folder(given, stored):
+    place = canonical(stored)
+    if "://" not in place and not os.path.isdir(place):
+        return given or usual or place
+    if given is not None and not same_folder(given, place):
         raise UserError(
-            f"the data files of this lake are in {stored}, not in {given}",
+            f"the data files of this lake are in {place}, not in {given}",
             hint="leave data_path out; another place needs another lake",
         )
-    return stored
+    return place

@@ -10,7 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from spark_trickle.errors import CatalogError, StorageFullError, TransientError, TrickleError
+from spark_trickle.errors import (
+    CatalogError,
+    ReadOnlyError,
+    StorageFullError,
+    TransientError,
+    TrickleError,
+)
+from spark_trickle.storage.catalog.read_only import ReadOnlySqlite, may_write
 
 Row = tuple[Any, ...]
 
@@ -124,6 +131,7 @@ class SqliteDatabase:
         self._path = path
         self._busy = busy_seconds
         self._pool = Pool(self._connect)
+        self._read_only = None if may_write(path) else ReadOnlySqlite(path, busy_seconds)
 
     def _connect(self) -> sqlite3.Connection:
         with self._translated():
@@ -136,17 +144,32 @@ class SqliteDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with self._transaction("BEGIN") as connection:
+        with self._connection() as raw, self._transaction(raw, "BEGIN") as connection:
             yield connection
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        if self._read_only is None:
+            with self._pool.connection() as raw:
+                yield raw
+            return
+        with self._translated():
+            raw = self._read_only.connect()
+        try:
+            yield raw
+        finally:
+            raw.close()
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
+        if self._read_only is not None:
+            raise self._refused()
+        with self._pool.connection() as raw, self._transaction(raw, "BEGIN IMMEDIATE") as own:
+            yield own
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Connection]:
-        with self._pool.connection() as raw, self._translated():
+    def _transaction(self, raw: sqlite3.Connection, begin: str) -> Iterator[Connection]:
+        with self._translated():
             raw.execute(begin)
             try:
                 yield _SqliteConnection(raw)
@@ -174,9 +197,19 @@ class SqliteDatabase:
                 f"the catalog {self.name} stayed locked for {self._busy:g} s",
                 hint="another process holds the write lock; try again",
             )
+        if "readonly database" in text:
+            return self._refused()
         if "not a database" in text:
             return CatalogError(f"{self.name} is not a catalog: it is not an SQLite database")
         return CatalogError(f"the catalog {self.name} cannot be used: {text}")
 
+    def _refused(self) -> ReadOnlyError:
+        return ReadOnlyError(
+            f"the lake is read-only for you: the catalog {self.name} cannot be written",
+            hint="queries work; to write, get the permission to write the catalog and its folder",
+        )
+
     def close(self) -> None:
         self._pool.close()
+        if self._read_only is not None:
+            self._read_only.close()

@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 
 from spark_trickle.errors import NotFoundError, UserError
+from spark_trickle.storage.files.filesystem import canonical
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?:/|$)|(\w+):\w+://")
 """An URL, also one that ``Path`` has made ``s3:/bucket`` of."""
 _OBJECTS = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "hdfs", "oss")
 _KINDS = "a folder, or postgresql://…"
+_FILES = "give a folder or an URI such as s3a://bucket/lake"
 
 
 def folder(location: str) -> Path:
@@ -21,7 +23,7 @@ def folder(location: str) -> Path:
     found = _SCHEME.match(text)
     if found is not None:
         raise _not_here((found.group(1) or found.group(2)).lower(), text)
-    path = Path(location).absolute()
+    path = Path(canonical(location))
     if path.is_file():
         lake = path.parent if path.name == "catalog.sqlite" else None
         raise UserError(
@@ -32,21 +34,16 @@ def folder(location: str) -> Path:
 
 
 def check_data_path(path: str) -> None:
-    """UserError for what is neither a folder nor an URI of a file system."""
+    """UserError for what is neither a folder nor an URI of a file system that we reach."""
     if not path.strip():
-        raise UserError(
-            "data_path is empty", hint="give a folder or an URI such as s3a://bucket/lake"
-        )
+        raise UserError("data_path is empty", hint=_FILES)
     found = _SCHEME.match(path.strip())
     if found is None:
         return
     scheme = (found.group(1) or found.group(2)).lower()
-    if scheme not in (*_OBJECTS, "file"):
-        raise UserError(
-            f"data files cannot be in {scheme}: {path}",
-            hint="give a folder or an URI such as s3a://bucket/lake",
-        )
-    if "://" not in path:
+    if scheme not in ("file", "s3", "s3a", "s3n"):
+        raise UserError(f"data files cannot be in {scheme}: {path}", hint=_FILES)
+    if "://" not in path and scheme != "file":
         raise UserError(
             f"{path} lacks a slash after {scheme}:/", hint="give an URI as text, not as a Path"
         )

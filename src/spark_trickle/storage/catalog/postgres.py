@@ -12,6 +12,7 @@ from typing import Any
 from spark_trickle.errors import (
     CatalogError,
     CommitUnknownError,
+    ReadOnlyError,
     StorageFullError,
     TransientError,
 )
@@ -121,7 +122,7 @@ class PostgresDatabase:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[_Session]:
-        with self._pool.connection() as session, self._translated():
+        with self._pool.connection() as session, self._translated(begin):
             self._begin(session, begin)
             try:
                 yield session
@@ -189,10 +190,18 @@ class PostgresDatabase:
         )
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, begin: str = _READ) -> Iterator[None]:
         errors = self._psycopg.errors
         try:
             yield
+        except (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction) as e:
+            text = str(e).strip().split("\n")[0]
+            if begin is not _WRITE:
+                raise CatalogError(f"the catalog {self.name} cannot be read: {text}") from e
+            raise ReadOnlyError(
+                f"the lake is read-only for you: the catalog {self.name} cannot be written: {text}",
+                hint="queries work; to write, connect as a role that may change the catalog",
+            ) from e
         except (errors.LockNotAvailable, errors.UniqueViolation, errors.SerializationFailure) as e:
             raise TransientError(
                 f"the catalog {self.name} was held by another writer", hint="try again"

@@ -10,7 +10,7 @@ from typing import Any
 
 from spark_trickle.errors import NotFoundError, names_hint
 from spark_trickle.storage.catalog.database import Connection
-from spark_trickle.storage.files import disk
+from spark_trickle.storage.files.filesystem import FileSystem, as_folder, canonical
 from spark_trickle.storage.files.types import spark_text
 from spark_trickle.storage.files.values import from_text
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Column, Table, TableName
@@ -35,6 +35,7 @@ class Schema:
     name: str
     location: str
     """Folder or URI, ending in ``/``."""
+    files: FileSystem = field(default_factory=FileSystem, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,14 @@ def resolve(path: str | None, relative: Any, base: str) -> str:
     """A path of the catalog made absolute; no path at all means the base itself."""
     if path is None:
         return base
-    return base + path if relative else path
+    return base + path if relative else canonical(path)
 
 
-def load(connection: Connection, version: int, data_path: str) -> Structure:
+def load(connection: Connection, version: int, files: FileSystem) -> Structure:
     """Read the structure at a version."""
     at = (version, version)
     schemas = {
-        row[0]: Schema(row[0], row[1], disk.as_folder(resolve(row[2], row[3], data_path)))
+        row[0]: Schema(row[0], row[1], as_folder(resolve(row[2], row[3], files.root)), files)
         for row in connection.execute(
             f"SELECT schema_id, schema_name, path, path_is_relative FROM ducklake_schema WHERE {VISIBLE}",
             at,
@@ -120,9 +121,10 @@ def load(connection: Connection, version: int, data_path: str) -> Structure:
             _key(own, tags.get((number, PRIMARY_KEY))),
             _key(own, tags.get((number, CLUSTER_BY))),
             str(uuid),
-            disk.as_folder(resolve(path, relative, schema.location)),
+            as_folder(resolve(path, relative, schema.location)),
             versions.get(number, 0),
             tags.get((number, COMMENT)),
+            files,
         )
         tables[table.full_name.key] = table
     return Structure({s.name.lower(): s for s in schemas.values()}, tables)

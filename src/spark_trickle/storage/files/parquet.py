@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from spark_trickle.errors import InvalidDataError
 from spark_trickle.storage.files import disk
+from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_field, arrow_schema, leaves
 from spark_trickle.storage.files.values import TEMPORAL, plain_value, to_text
 from spark_trickle.storage.records import (
@@ -81,20 +82,17 @@ def new_path(table: Table) -> str:
     return f"{table.location}trickle-{uuid.uuid4()}.parquet"
 
 
-def write(path: str, rows: pa.Table) -> None:
+def write(files: FileSystem, path: str, rows: pa.Table) -> None:
     """Write a file; the schema of ``rows`` carries the field ids."""
-    disk.make_folder(path.rsplit("/", 1)[0])
-    system, inner = disk.file_system(path)
-    with disk.writing(path):
-        pq.write_table(rows, inner, filesystem=system, row_group_size=ROW_GROUP, **OPTIONS)
+    with files.output(path) as sink:
+        pq.write_table(rows, sink, row_group_size=ROW_GROUP, **OPTIONS)
 
 
-def facts(path: str, columns: Sequence[Column], table: object) -> FileFacts:
+def facts(path: str, columns: Sequence[Column], table: Table) -> FileFacts:
     """Read a footer. InvalidDataError if the file does not fit the table."""
-    system, inner = disk.file_system(path)
     with disk.reading(path, table):
-        size = disk.size(path)
-        metadata = pq.read_metadata(inner, filesystem=system)
+        size = table.files.size(path)
+        metadata = table.files.footer(path)
         schema = metadata.schema.to_arrow_schema()
     by_id = {_field_id(f): f for f in schema}
     known = {c.id: c for c in columns}
@@ -245,8 +243,7 @@ def with_inner_ids(path: str, table: Table, target: str) -> str:
     """
     if not any(c.children for c in table.columns):
         return path
-    system, inner = disk.file_system(path)
-    with disk.reading(path, table), pq.ParquetFile(inner, filesystem=system) as source:
+    with disk.reading(path, table), table.files.parquet(path) as source:
         schema = source.schema_arrow
         fields = {_field_id(f): f for f in schema}
         nested = [c for c in table.columns if c.children and c.id in fields]
@@ -258,7 +255,7 @@ def with_inner_ids(path: str, table: Table, target: str) -> str:
             for f in schema
             for n in (_field_id(f),)
         ]
-        _copy(source, target, pa.schema(made))
+        _copy(source, table.files, target, pa.schema(made))
     return target
 
 
@@ -274,9 +271,8 @@ def _ids_complete(kind: pa.DataType, column: Column) -> bool:
     )
 
 
-def _copy(source: pq.ParquetFile, target: str, schema: pa.Schema) -> None:
-    system, inner = disk.file_system(target)
-    with disk.writing(target), pq.ParquetWriter(inner, schema, filesystem=system, **OPTIONS) as out:
+def _copy(source: pq.ParquetFile, files: FileSystem, target: str, schema: pa.Schema) -> None:
+    with files.output(target) as sink, pq.ParquetWriter(sink, schema, **OPTIONS) as out:
         for group in range(source.num_row_groups):
             rows = source.read_row_group(group)
             arrays = [c.cast(f.type) for c, f in zip(rows.columns, schema, strict=True)]
@@ -284,10 +280,9 @@ def _copy(source: pq.ParquetFile, target: str, schema: pa.Schema) -> None:
 
 
 def batches(
-    path: str, table: object, columns: Sequence[str] | None = None
+    path: str, table: Table, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file, row group by row group; columns by their names in the file."""
-    system, inner = disk.file_system(path)
-    with disk.reading(path, table), pq.ParquetFile(inner, filesystem=system) as file:
+    with disk.reading(path, table), table.files.parquet(path) as file:
         for group in range(file.num_row_groups):
             yield from file.read_row_group(group, columns).to_batches()

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from spark_trickle.storage.files import disk, parquet, positions
 from spark_trickle.storage.read.column_cache import COLUMNS, Taken
@@ -69,8 +68,7 @@ def read_file(
     they are compacted, and not kept in memory then. Row groups without a wanted row are not read.
     """
     chosen = table.columns if columns is None else columns
-    system, inner = disk.file_system(file.path)
-    with disk.reading(file.path, table), pq.ParquetFile(inner, filesystem=system) as source:
+    with disk.reading(file.path, table), table.files.parquet(file.path) as source:
         names = parquet.names_by_id(source.schema_arrow, file)
         reader = _Groups(file, tuple(chosen), names, versions)
         wanted = [names[i] for i in reader.fields if i in names]

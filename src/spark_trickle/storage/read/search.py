@@ -122,19 +122,17 @@ class _WorthReading:
         """The row groups, some at a time."""
         if not self.groups:
             return
-        system, inner = disk.file_system(self.file.path)
         with (
             disk.reading(self.file.path, self.table),
-            pq.ParquetFile(inner, filesystem=system, metadata=self.footer) as source,
+            self.table.files.parquet(self.file.path, self.footer) as source,
         ):
             for groups in _runs(self.groups):
                 yield _Batch(source, self.file, self.names, groups, taken)
 
 
 def _worth_reading(table: Table, file: DataFile, wanted: Sequence[Wanted]) -> _WorthReading:
-    system, inner = disk.file_system(file.path)
     with disk.reading(file.path, table):
-        footer = pq.read_metadata(inner, filesystem=system)
+        footer = table.files.footer(file.path)
     names = parquet.names_by_id(footer.schema.to_arrow_schema(), file)
     return _WorthReading(table, file, footer, names, possible(footer, table, file, wanted))
 

@@ -10,8 +10,8 @@ behind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +22,7 @@ from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import columns_at
 from spark_trickle.storage.faults import reach
-from spark_trickle.storage.files import disk, parquet, positions
+from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.read.reader import read_file
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
@@ -33,9 +33,10 @@ from spark_trickle.storage.records import (
     Table,
 )
 from spark_trickle.storage.versions import conflicts, deaths, dml
-from spark_trickle.storage.versions.commit import latest_ids, may_stand, write_snapshot
+from spark_trickle.storage.versions.commit import latest_ids, write_snapshot
 from spark_trickle.storage.versions.conflicts import Claim
 from spark_trickle.storage.versions.deaths import Deaths
+from spark_trickle.storage.versions.ownership import Owned, owning
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.state import TableLike
 
@@ -115,20 +116,22 @@ def compact(catalog: Catalog, table: TableLike) -> Compacted:
 
 
 def _compact(catalog: Catalog, task: _Task) -> Compacted:
-    with _written(task) as outputs, catalog.writing() as connection:
-        version = _swap(catalog, connection, task, outputs)
-        reach("compaction-before-commit")
+    with owning(catalog.files) as owned:
+        outputs = _written(task, owned)
+        with catalog.writing() as connection:
+            version = _swap(catalog, connection, task, outputs, owned)
+            reach("compaction-before-commit")
     reach("compaction-after-commit")
     return _done(version, task, outputs)
 
 
 def _compact_alone(catalog: Catalog, table: TableLike) -> Compacted:
-    with catalog.writing() as connection:
+    with owning(catalog.files) as owned, catalog.writing() as connection:
         task = _task(catalog, connection, table)
         if task is None:
             return Compacted(latest_ids(connection).version)
-        with _written(task) as outputs:
-            version = _swap(catalog, connection, task, outputs)
+        outputs = _written(task, owned)
+        version = _swap(catalog, connection, task, outputs, owned)
     return _done(version, task, outputs)
 
 
@@ -137,18 +140,16 @@ def _done(version: int, task: _Task, outputs: Sequence[_Output]) -> Compacted:
     return Compacted(version, len(task.files), after, task.inlined.num_rows)
 
 
-@contextmanager
-def _written(task: _Task) -> Iterator[list[_Output]]:
-    """The new files, durable; they go away again if what follows surely fails."""
-    outputs = _write(task)
+def _written(task: _Task, owned: Owned) -> list[_Output]:
+    """The new files, durable."""
     try:
+        outputs = _write(task, owned)
         reach("compaction-file-written")
-        disk.sync(o.path for o in outputs)
-        yield outputs
-    except BaseException as error:
-        for output in () if may_stand(error) else outputs:
-            disk.remove(output.path)
+        task.table.files.sync(output.path for output in outputs)
+    except BaseException:
+        owned.remove()  # also when interrupted: nothing is being committed yet
         raise
+    return outputs
 
 
 # What to do
@@ -208,34 +209,25 @@ def _all_columns(connection: Connection, table: Table, oldest: int) -> tuple[Col
 # Writing
 
 
-def _write(task: _Task) -> list[_Output]:
+def _write(task: _Task, owned: Owned) -> list[_Output]:
     outputs: list[_Output] = []
     schema = parquet.file_schema(task.table.columns, row_ids=True, versions=True)
-    try:
-        for dead in (False, True):
-            chunks = _chunks(task, dead)
-            for chunk in chunks:
-                output = _Output(parquet.new_path(task.table))
-                outputs.append(output)
-                _write_file(output, schema, chunk, chunks)
-    except BaseException:
-        for output in outputs:
-            disk.remove(output.path)
-        raise
+    for dead in (False, True):
+        chunks = _chunks(task, dead)
+        for chunk in chunks:
+            output = _Output(parquet.new_path(task.table))
+            owned.add(output.path)
+            outputs.append(output)
+            with task.table.files.output(output.path) as sink:
+                _write_file(output, sink, schema, chunk, chunks)
     return outputs
 
 
 def _write_file(
-    output: _Output, schema: pa.Schema, first: pa.Table, rest: Iterator[pa.Table]
+    output: _Output, sink: Any, schema: pa.Schema, first: pa.Table, rest: Iterator[pa.Table]
 ) -> None:
     """One file of about the target size: the first chunk and as many others as fit."""
-    disk.make_folder(output.path.rsplit("/", 1)[0])
-    system, inner = disk.file_system(output.path)
-    with (
-        disk.writing(output.path),
-        system.open_output_stream(inner) as sink,
-        pq.ParquetWriter(sink, schema, **parquet.OPTIONS) as writer,
-    ):
+    with pq.ParquetWriter(sink, schema, **parquet.OPTIONS) as writer:
         chunk: pa.Table | None = first
         while chunk is not None:
             _append(output, writer, schema, chunk)
@@ -315,7 +307,13 @@ def _with_deaths(rows: pa.Table, died: Deaths) -> pa.Table:
 # The swap
 
 
-def _swap(catalog: Catalog, connection: Connection, task: _Task, outputs: Sequence[_Output]) -> int:
+def _swap(
+    catalog: Catalog,
+    connection: Connection,
+    task: _Task,
+    outputs: Sequence[_Output],
+    owned: Owned,
+) -> int:
     table = task.table
     claim = Claim(str(table), deletes=False, alters=True, compacts=True)
     conflicts.check(connection, task.version, {table.id: claim})
@@ -326,7 +324,7 @@ def _swap(catalog: Catalog, connection: Connection, task: _Task, outputs: Sequen
     _remove_inlined(connection, table, task.version)
     reach("compaction-swapped")
     writer = dml.TableWriter(
-        connection, table, ids, catalog.planner, catalog.settings, task.version
+        connection, table, ids, catalog.planner, catalog.settings, task.version, owned
     )
     for output in outputs:
         facts = parquet.facts(output.path, table.columns, table)

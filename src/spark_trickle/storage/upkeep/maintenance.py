@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from spark_trickle.errors import CatalogError, InvalidDataError
+from spark_trickle.errors import CatalogError, InvalidDataError, ReadOnlyError
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import resolve
 from spark_trickle.storage.faults import reach
-from spark_trickle.storage.files import disk
+from spark_trickle.storage.files.filesystem import FileSystem, as_folder
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.upkeep.compaction import Compacted, compact
 from spark_trickle.storage.versions import deaths
@@ -29,6 +29,8 @@ def compact_all(catalog: Catalog) -> list[Compacted]:
     for table in catalog.tables():
         try:
             found = compact(catalog, table)
+        except ReadOnlyError:
+            raise  # as true of the others
         except (CatalogError, InvalidDataError) as problem:
             found = Compacted(catalog.version(), problem=problem)
         done.append(replace(found, table=str(table)))
@@ -47,7 +49,7 @@ def expire(
     with catalog.writing() as connection:
         cut = _cut(connection, keep_from, time.time() - seconds)
         if cut is not None:
-            _forget_versions(connection, cut, catalog.data_path)
+            _forget_versions(connection, cut, catalog.files)
             reach("expiry-before-commit")
     reach("expiry-after-commit")
     return catalog.oldest_version()
@@ -81,11 +83,11 @@ def _seconds(when: str | datetime) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _forget_versions(connection: Connection, cut: int, data_path: str) -> None:
+def _forget_versions(connection: Connection, cut: int, files: FileSystem) -> None:
     for kind in ("snapshot", "snapshot_changes"):
         connection.execute(f"DELETE FROM ducklake_{kind} WHERE snapshot_id < ?", (cut,))
     reach("expiry-marked")
-    places = _places(connection, data_path)
+    places = _places(connection, files)
     for number, table_id, path, relative in connection.execute(
         "SELECT data_file_id, table_id, path, path_is_relative FROM ducklake_data_file "
         "WHERE end_snapshot <= ?",
@@ -106,7 +108,7 @@ def _forget_versions(connection: Connection, cut: int, data_path: str) -> None:
     _forget_structure(connection, cut)
 
 
-def _places(connection: Connection, data_path: str) -> dict[int, Table]:
+def _places(connection: Connection, files: FileSystem) -> dict[int, Table]:
     """Every table that was ever there, for the folder of its files."""
     rows = connection.execute(
         "SELECT t.table_id, t.path, t.path_is_relative, s.path, s.path_is_relative, t.table_name "
@@ -114,10 +116,9 @@ def _places(connection: Connection, data_path: str) -> dict[int, Table]:
     )
     result = {}
     for number, path, relative, schema_path, schema_relative, name in rows:
-        folder = resolve(
-            path, relative, disk.as_folder(resolve(schema_path, schema_relative, data_path))
-        )
-        result[number] = Table(number, "", name, (), location=disk.as_folder(folder))
+        above = as_folder(resolve(schema_path, schema_relative, files.root))
+        folder = as_folder(resolve(path, relative, above))
+        result[number] = Table(number, "", name, (), location=folder, files=files)
     return result
 
 
@@ -186,17 +187,38 @@ def remove_orphans(catalog: Catalog, *, grace_seconds: float = 24 * 3600.0) -> i
     """Remove files that no version needs and that are older than the grace period; how many.
 
     The grace period is for readers that planned earlier and for writers that have not committed.
+    CatalogError, and nothing is removed, if a file that a version needs is not found.
     """
     before = time.time() - grace_seconds
-    removed = _remove_scheduled(catalog, before)
-    found = [path for path, when in disk.list_files(catalog.data_path) if when < before]
+    files = catalog.files
+    with catalog.reading() as connection:
+        earlier = live_paths(connection, files)
+    found = files.list(files.root)
     with catalog.reading() as connection:  # after the listing: what was committed since is known
-        known = _known_paths(connection, catalog.data_path)
-    for path in found:
-        if path not in known and _ours(path):
-            removed += disk.remove(path)
+        live = live_paths(connection, files)
+        scheduled = _scheduled(connection, files)
+    _must_be_found(files, earlier & live, [path for path, _ in found])
+    due = [s for s in scheduled if s.when < before]
+    removed = _remove_scheduled(catalog, due, live)
+    # A file may have several names: what a link leads to is as much alive as what it is called here.
+    known = {files.identity(path) for path in live | {s.path for s in scheduled}}
+    for path, when in found:
+        if when < before and _ours(path) and files.identity(path) not in known:
+            removed += files.remove(path)
             reach("removal-half-done")
     return removed
+
+
+def _must_be_found(files: FileSystem, live: set[str], found: Sequence[str]) -> None:
+    """A listing without the files that must be in it is of another place, or the lake is damaged."""
+    inside = {path for path in live if path.startswith(files.root)}
+    lost = sorted(inside.difference(found))
+    if lost:
+        raise CatalogError(
+            f"nothing was removed: {len(lost)} of {len(inside)} files that versions of the lake "
+            f"need are not in {files.root}, among them {lost[0]}",
+            hint="is this the lake's own folder, and is it whole? Restore what is missing first",
+        )
 
 
 def _ours(path: str) -> bool:
@@ -204,35 +226,46 @@ def _ours(path: str) -> bool:
     return name.endswith((".parquet", ".crc")) or name == "_SUCCESS" or "/_temporary/" in path
 
 
-def _remove_scheduled(catalog: Catalog, before: float) -> int:
-    with catalog.reading() as connection:
-        rows = connection.execute(
-            "SELECT path, path_is_relative, schedule_start FROM ducklake_files_scheduled_for_deletion"
-        )
-        known = live_paths(connection, catalog.data_path)
-    due: Sequence[tuple[str, str]] = [
-        (path, resolve(path, relative, catalog.data_path))
+@dataclass(frozen=True)
+class _Scheduled:
+    """A file that waits for its removal."""
+
+    stored: str
+    """Its path as the catalog has it."""
+    path: str
+    when: float
+
+
+def _scheduled(connection: Connection, files: FileSystem) -> list[_Scheduled]:
+    rows = connection.execute(
+        "SELECT path, path_is_relative, schedule_start FROM ducklake_files_scheduled_for_deletion"
+    )
+    return [
+        _Scheduled(path, resolve(path, relative, files.root), _seconds(when))
         for path, relative, when in rows
-        if _seconds(when) < before
     ]
+
+
+def _remove_scheduled(catalog: Catalog, due: Sequence[_Scheduled], live: set[str]) -> int:
+    needed = next((s.path for s in due if s.path in live), None)
+    if needed is not None:
+        raise CatalogError(f"the file {needed} is scheduled for removal, but a version needs it")
     removed = 0
-    for _, place in due:
-        if place in known:
-            raise CatalogError(f"the file {place} is scheduled for removal, but a version needs it")
-        removed += disk.remove(place)
+    for scheduled in due:
+        removed += catalog.files.remove(scheduled.path)
         reach("removal-half-done")
     if due:
         with catalog.writing() as connection:
             connection.execute_many(
                 "DELETE FROM ducklake_files_scheduled_for_deletion WHERE path = ?",
-                [(path,) for path, _ in due],
+                [(scheduled.stored,) for scheduled in due],
             )
     return removed
 
 
-def live_paths(connection: Connection, data_path: str) -> set[str]:
+def live_paths(connection: Connection, files: FileSystem) -> set[str]:
     """The files that some version needs."""
-    places = _places(connection, data_path)
+    places = _places(connection, files)
     result = set()
     for kind in ("data_file", "delete_file"):
         for table_id, path, relative in connection.execute(
@@ -240,12 +273,3 @@ def live_paths(connection: Connection, data_path: str) -> set[str]:
         ):
             result.add(resolve(path, relative, places[table_id].location))
     return result
-
-
-def _known_paths(connection: Connection, data_path: str) -> set[str]:
-    scheduled = connection.execute(
-        "SELECT path, path_is_relative FROM ducklake_files_scheduled_for_deletion"
-    )
-    return live_paths(connection, data_path) | {
-        resolve(path, relative, data_path) for path, relative in scheduled
-    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from spark_trickle.errors import CommitUnknownError
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog import ddl
 from spark_trickle.storage.catalog.bootstrap import now
@@ -16,16 +15,12 @@ from spark_trickle.storage.faults import reach
 from spark_trickle.storage.versions import conflicts
 from spark_trickle.storage.versions.conflicts import Claim
 from spark_trickle.storage.versions.dml import TableWriter
+from spark_trickle.storage.versions.ownership import Owned
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.staging import Staged
 
 Record = Callable[[Connection, int], None]
 """Writes rows of the caller's own ``trickle_*`` tables; gets the version being committed."""
-
-
-def may_stand(error: BaseException) -> bool:
-    """Whether what was to be committed may be there although ``error`` came out of the commit."""
-    return isinstance(error, CommitUnknownError) or not isinstance(error, Exception)
 
 
 @dataclass(frozen=True)
@@ -36,9 +31,17 @@ class Work:
     before: Structure
     after: Structure
     staged: Mapping[int, Staged]
+    owned: Owned
     reads: frozenset[int] = frozenset()
     records: tuple[Record, ...] = ()
     message: str | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """The data files that the version will have."""
+        there = {table.id for table in self.after.tables.values()}
+        staged = [found for number, found in self.staged.items() if number in there]
+        return [file.facts.path for found in staged for file in found.files]
 
     @property
     def changes_lake(self) -> bool:
@@ -79,7 +82,8 @@ class Committer:
         for number, staged in work.staged.items():
             if number in applied.tables and not staged.empty:
                 table = applied.tables[number]
-                writer = TableWriter(connection, table, ids, self.planner, self.settings, work.base)
+                tools = (ids, self.planner, self.settings, work.base, work.owned)
+                writer = TableWriter(connection, table, *tools)
                 changes += writer.write(staged)
                 reach("first-table-written")
         write_snapshot(connection, ids, changes, work.message)

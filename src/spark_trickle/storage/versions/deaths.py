@@ -12,7 +12,7 @@ from spark_trickle.storage.catalog.bootstrap import now
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import resolve
 from spark_trickle.storage.faults import reach
-from spark_trickle.storage.files import disk, parquet, positions
+from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.records import FILE_VERSION, FILE_VERSION_FIELD, Table
 from spark_trickle.storage.versions.planning import Planner
 
@@ -93,20 +93,29 @@ def so_far(connection: Connection, planner: Planner, table: Table, number: int) 
     return result.sorted()
 
 
+def new_path(table: Table) -> str:
+    """A path for a new delete file of the table."""
+    return f"{table.location}trickle-{uuid.uuid4()}-delete.parquet"
+
+
 def write_file(
-    connection: Connection, table: Table, data_file: tuple[int, str], number: int, deaths: Deaths
+    connection: Connection,
+    table: Table,
+    data_file: tuple[int, str],
+    delete_file: tuple[int, str],
+    deaths: Deaths,
 ) -> None:
-    """One delete file (``number``) with all deaths of a data file (its id and path).
+    """One delete file with all deaths of a data file; of both the id and the path.
 
     It takes the place of an earlier delete file and of inlined deletes: with the version of each
     death in it, it serves every version, and no death is counted twice.
     """
     ordered = deaths.sorted()
     names = pa.repeat(pa.scalar(data_file[1]), len(ordered))
-    path = f"{table.location}trickle-{uuid.uuid4()}-delete.parquet"
+    number, path = delete_file
     columns = [names, ordered.positions, ordered.versions]
-    parquet.write(path, pa.Table.from_arrays(columns, schema=_SCHEMA))
-    disk.sync([path])
+    parquet.write(table.files, path, pa.Table.from_arrays(columns, schema=_SCHEMA))
+    table.files.sync([path])
     reach("delete-file-written")
     facts = parquet.facts(path, (), table)
     forget(connection, table, data_file[0])

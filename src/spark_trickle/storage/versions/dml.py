@@ -18,6 +18,7 @@ from spark_trickle.storage.files.values import encode
 from spark_trickle.storage.records import ROW_ID, Table
 from spark_trickle.storage.versions import deaths
 from spark_trickle.storage.versions.deaths import Deaths, relative_path
+from spark_trickle.storage.versions.ownership import Owned
 from spark_trickle.storage.versions.planning import Planner, conform
 from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.summary import add_to_table
@@ -33,6 +34,7 @@ class TableWriter:
     planner: Planner
     settings: Settings
     base: int
+    owned: Owned
 
     def write(self, staged: Staged) -> list[str]:
         """Write everything; the entries for the list of changes."""
@@ -176,8 +178,10 @@ class TableWriter:
     def _write_delete_file(self, number: int, path: str, new: Deaths) -> None:
         old = deaths.so_far(self.connection, self.planner, self.table, number)
         place = (number, path)
+        target = deaths.new_path(self.table)
+        self.owned.add_of_commit(target)
         deaths.write_file(
-            self.connection, self.table, place, self.ids.next_file(), old.and_also(new)
+            self.connection, self.table, place, (self.ids.next_file(), target), old.and_also(new)
         )
 
     def end_files(self, files: Sequence[int], version: int) -> None:

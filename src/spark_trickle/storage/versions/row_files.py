@@ -38,7 +38,7 @@ def _written(table: Table, rows: pa.Table, kept: bool, path: str, number: int) -
     arrays = [rows.column(str(c.id)) for c in table.columns]
     if kept:
         arrays.append(rows.column(ROW_ID))
-    parquet.write(path, pa.Table.from_arrays(arrays, schema=schema))
+    parquet.write(table.files, path, pa.Table.from_arrays(arrays, schema=schema))
     reach("file-written")
     facts = parquet.with_nans(parquet.facts(path, table.columns, table), table.columns, rows)
     if facts.has_row_ids != kept:

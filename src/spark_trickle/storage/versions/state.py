@@ -9,6 +9,7 @@ from typing import Protocol
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import Structure
+from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.records import ScanPlan, Table, TableName
 from spark_trickle.storage.versions.commit import Committer
 
@@ -36,6 +37,7 @@ class Lake(Protocol):
     """What a transaction needs of its catalog."""
 
     settings: Settings
+    files: FileSystem
 
     def structure(self, version: int) -> Structure: ...
 

@@ -14,7 +14,7 @@ from spark_trickle.storage.catalog import alterations
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.faults import reach
-from spark_trickle.storage.files import disk, parquet, positions
+from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.files.values import can_inline, has_texts
 from spark_trickle.storage.records import (
     ROW_ID,
@@ -28,7 +28,8 @@ from spark_trickle.storage.records import (
     TableName,
 )
 from spark_trickle.storage.versions import rebase
-from spark_trickle.storage.versions.commit import Record, Work, may_stand
+from spark_trickle.storage.versions.commit import Record, Work
+from spark_trickle.storage.versions.ownership import Owned, may_stand
 from spark_trickle.storage.versions.participants import Participant
 from spark_trickle.storage.versions.rebase import Progress
 from spark_trickle.storage.versions.row_files import in_files
@@ -59,7 +60,7 @@ class Transaction:
         self._before = lake.structure(base)
         self._state = Progress(self._before)
         self._savepoints: list[Progress] = []
-        self._paths: list[str] = []
+        self._owned = Owned(lake.files)
         self._next_id = -1
         self._top_columns: dict[int, int] = {}
         self._over = False
@@ -194,12 +195,12 @@ class Transaction:
     def new_file(self, table: TableLike) -> str:
         """A fresh path for a Parquet file of the table; rollback removes what is there."""
         path = parquet.new_path(self.table(table))
-        self._paths.append(path)
+        self._owned.add(path)
         return path
 
     def discard(self, path: str) -> None:
         """A file or folder that must not outlive the transaction unless it is used."""
-        self._paths.append(path)
+        self._owned.add(path)
 
     def insert_rows(self, table: TableLike, rows: pa.Table, row_ids: pa.Array | None = None) -> int:
         """Insert Arrow rows (columns by name; one left out is NULL); the number of rows.
@@ -223,7 +224,8 @@ class Transaction:
     def insert_files(self, table: TableLike, files: Sequence[NewFile]) -> int:
         """Add Parquet files written by somebody else with the table's field ids; their rows."""
         own = self.table(table)
-        self._paths += [f.path for f in files]
+        for file in files:
+            self._owned.add(file.path)
         paths = [parquet.with_inner_ids(f.path, own, self.new_file(own)) for f in files]
         facts = [parquet.facts(path, own.columns, own) for path in paths]
         found = tuple(StagedFile(self._new_id(), f) for f in facts if f.rows)
@@ -334,9 +336,7 @@ class Transaction:
     def rollback(self) -> None:
         """Forget everything and remove the files this transaction was told about."""
         self._over = True
-        for path in self._paths:
-            disk.remove(path)
-        self._paths.clear()
+        self._owned.remove()
 
     def commit(self, message: str | None = None, *, newest: bool = False) -> int:
         """Commit; the new version, or the base version if there was nothing to commit.
@@ -351,17 +351,14 @@ class Transaction:
         try:
             version = self._commit(message, newest)
             self._over = True
-            used = {f.facts.path for s in self._state.staged.values() for f in s.files}
-            # What was committed is no longer ours to remove, whatever fails from here on.
-            self._paths = [path for path in self._paths if path not in used]
         except BaseException as error:
             if may_stand(error):
-                self._paths.clear()  # a version may need them now
+                self._owned.give_up()
             with suppress(TrickleError):  # the error that ended the commit is the one to show
                 self.rollback()
             raise
-        for path in self._paths:
-            disk.remove(path)
+        with suppress(TrickleError):  # it is committed; remove_orphans takes what stays behind
+            self._owned.remove()
         return version
 
     def _commit(self, message: str | None, newest: bool) -> int:
@@ -372,6 +369,7 @@ class Transaction:
             if newest and self.rebase():
                 work = self._work(message)
             version = self._lake.committer().commit(connection, work)
+        self._owned.hand_over(work.files)
         reach("after-commit")
         return version
 
@@ -386,10 +384,10 @@ class Transaction:
             if count and not (few and all(has_texts(r, table.columns) for r in staged.rows)):
                 self._stage(table, self._in_files(table, staged))
         state = self._state
-        disk.sync(f.facts.path for s in state.staged.values() for f in s.files)
+        self._lake.files.sync(f.facts.path for s in state.staged.values() for f in s.files)
         reach("files-synced")
-        said = (*state.records, *records)
-        return Work(self.base, self._before, structure, state.staged, state.reads, said, message)
+        rest = (state.reads, (*state.records, *records), message)
+        return Work(self.base, self._before, structure, state.staged, self._owned, *rest)
 
     def _new_id(self) -> int:
         self._next_id -= 1

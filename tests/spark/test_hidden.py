@@ -1,0 +1,64 @@
+"""Executors that do not see this process's disk: an error, never an answer of 0 rows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_trickle.spark.java import use_java
+
+_JAVA = """#!/bin/sh
+# Java in a mount namespace of its own, with an empty disk in the place of the lake's folder.
+exec unshare -m sh -c 'mount -t tmpfs none "$HIDDEN" && exec "$REAL_JAVA/bin/java" "$@"' sh "$@"
+"""
+
+
+def may_mount(folder: Path) -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    tried = subprocess.run(
+        ["unshare", "-m", "mount", "-t", "tmpfs", "none", str(folder)], capture_output=True
+    )
+    return tried.returncode == 0
+
+
+@pytest.mark.spark
+def test_a_spark_that_sees_another_disk(tmp_path):
+    hidden = tmp_path / "data"
+    hidden.mkdir()
+    if not may_mount(hidden):
+        pytest.skip("this user may not mount a disk of its own (unshare -m)")
+    use_java()
+    real = os.environ.get("JAVA_HOME") or Path(shutil.which("java") or "").resolve().parents[1]
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(_JAVA)
+    java.chmod(0o755)
+    environment = dict(
+        os.environ,
+        PYSPARK_PYTHON=sys.executable,
+        SPARK_LOCAL_IP="127.0.0.1",
+        JAVA_HOME=str(java.parents[1]),
+        REAL_JAVA=str(real),
+        HIDDEN=str(hidden),
+    )
+    ran = subprocess.run(
+        [
+            sys.executable,
+            str(Path(__file__).with_name("hidden_flows.py")),
+            str(tmp_path),
+            str(hidden),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+        env=environment,
+    )
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-6000:]
+    assert "flows done" in ran.stdout

@@ -1,0 +1,62 @@
+"""An S3 server of the test's own: moto on a free port of the loopback, everything in memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+import pytest
+from pyarrow import fs
+
+from .postgres import free_port
+
+BUCKET = "lakes"
+
+
+@contextmanager
+def server() -> Iterator[dict[str, str]]:
+    """``Settings.storage`` of a running server with one bucket; skips where moto is not installed."""
+    if find_spec("moto") is None or find_spec("flask_cors") is None:
+        pytest.skip("no S3 server on this machine: pip install 'moto[s3]' flask flask-cors")
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        endpoint = f"http://127.0.0.1:{port}"
+        _wait(endpoint, process)
+        storage = {"endpoint": endpoint, "access_key": "someone", "secret_key": "secret"}
+        with_buckets = fs.S3FileSystem(
+            access_key="someone",
+            secret_key="secret",
+            region="us-east-1",
+            endpoint_override=endpoint,
+            allow_bucket_creation=True,
+        )
+        with_buckets.create_dir(BUCKET)
+        yield storage
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def _wait(endpoint: str, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        assert process.poll() is None, "the server ended at once"
+        try:
+            urllib.request.urlopen(endpoint, timeout=5).close()
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError("the server did not start")
