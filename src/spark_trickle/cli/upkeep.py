@@ -132,17 +132,15 @@ def _catalog(lake: Lake) -> str:
 
 def _storage(lake: Lake) -> str:
     """Write, read and remove a file where data files go."""
-    from spark_trickle.storage.files import disk
-
-    folder = lake._catalog.data_path
+    folder, files = lake._catalog.data_path, lake._catalog.files
     path = f"{folder}trickle_probe_{uuid.uuid4().hex}"
     try:
-        system, inner = disk.file_system(path)
-        with system.open_output_stream(inner) as file:
+        with files.output(path) as file:
             file.write(b"probe")
+        system, inner = files.at(path)
         with system.open_input_stream(inner) as file:
             same = file.read() == b"probe"
-        disk.remove(path)
+        files.remove(path)
     except (OSError, ValueError) as error:
         raise UserError(f"{folder} cannot be written: {str(error).splitlines()[0]}") from None
     if not same:
@@ -151,10 +149,8 @@ def _storage(lake: Lake) -> str:
 
 
 def _disk(lake: Lake) -> str:
-    from spark_trickle.storage.files import disk
-
     folder = lake._catalog.data_path
-    if disk.is_uri(folder):
+    if "://" in folder:
         return "not on this machine"
     free = shutil.disk_usage(Path(folder)).free
     told = f"{free / (1 << 30):.1f} GiB free"
