@@ -32,8 +32,20 @@ from spark_trickle.normalize.pipeline import normalize
 from spark_trickle.sql.bind.plan import Bound, bind
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import Parsed, parse_query
+from spark_trickle.sql.postgres import DIVISION
+from spark_trickle.sql.types.builtins import BUILTINS
+from spark_trickle.sql.types.clock import names_moment
+from spark_trickle.sql.types.functions import UNPROVEN_CODE, VOLATILE_CODE, is_volatile
 
+_CHANCE = (VOLATILE_CODE, UNPROVEN_CODE, "TABLESAMPLE")
 STAGES = ("parsed", "bound", "normalized", "verdict", "segments", "strategy", "delta", "sql")
+
+
+def functions_called(sql: str, dialect: str) -> dict[str, int]:
+    """The functions of a query that are not Spark's own, with the number of their arguments."""
+    calls = parse_query(sql, dialect).tree.find_all(exp.Anonymous)
+    named = {str(call.name).lower(): len(call.expressions) for call in calls}
+    return {name: n for name, n in named.items() if name not in BUILTINS and name != DIVISION}
 
 
 def compile_query(
@@ -43,9 +55,10 @@ def compile_query(
     dialect: str = "spark",
     views: Mapping[str, str] | None = None,
     hint: NameHint | None = None,
+    functions: Mapping[str, bool] | None = None,
 ) -> CompiledQuery:
     """Every stage of one query; raises ParseError, BindError or UnsupportedQueryError."""
-    bound = bind(sql, sources, views, dialect, hint)
+    bound = bind(sql, sources, views, dialect, hint, functions)
     normalized = None if bound.plan is None else normalize(bound.plan)
     refused = obstacle(normalized, bound.blockers)
     if refused is not None:
@@ -74,6 +87,15 @@ class CompiledQuery:
     def parsed(self) -> Parsed:
         """The syntax tree; ``bind`` has read its own."""
         return parse_query(self.sql, self.dialect)
+
+    @cached_property
+    def volatile(self) -> bool:
+        """Whether the query depends on the clock or on chance: the same sources may give other rows."""
+        if any(blocker.code in _CHANCE for blocker in self.bound.blockers):
+            return True
+        # Where bind stopped early, the rest of the text was not looked at.
+        unread = self.parsed.tree.walk() if self.bound.plan is None else ()
+        return any(is_volatile(node) or names_moment(node) for node in unread)
 
     @property
     def result(self) -> Part:
@@ -254,3 +276,13 @@ def render(query: exp.Query, *, pretty: bool = False) -> str:
 def shown_name(source: str, version: Version) -> exp.Table:
     """``source@version``, for people."""
     return exp.Table(this=exp.Identifier(this=f"{source}@{version.value}", quoted=True))
+
+
+def explained(compiled: CompiledQuery, stage: str | None) -> str:
+    """One stage of a query, or what a reader wants of all of them."""
+    if stage is not None:
+        return compiled.explain(stage)
+    shown = ("normalized", "verdict", "strategy", "delta", "sql")
+    wanted = shown if compiled.parts else ("normalized", "verdict")
+    notes = [f"warning: {notice.message}\n" for notice in compiled.warnings]
+    return "\n".join([*notes, *(f"== {s} ==\n{compiled.explain(s)}" for s in wanted)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from spark_trickle.errors import (
     TransientError,
 )
 from spark_trickle.maintain.refresh.compute import Computation
+from spark_trickle.spark.desks import Desks
+from spark_trickle.spark.facts import Meaning, facts_of
 from support.forks import forked
 from support.streams import assert_exact, refreshed, rows
 
@@ -232,63 +234,32 @@ def test_refresh_all_in_threads_of_one_process(small: Lake) -> None:
         assert history.count("DIFFERENTIAL") == 1, "applied once"
 
 
-def test_lakes_that_share_a_session_leave_it_as_it_was(
-    small: Lake, tmp_path: Path, spark: SparkSession
-) -> None:
-    """Small deltas run with other settings; whoever ends last restores the usual ones."""
-    key = "spark.sql.adaptive.enabled"
-    inside, usual = "spark.trickle.inside.quick", spark.conf.get(key)
-    before = spark.conf.get(inside, "0")
-    with spark_trickle.connect(tmp_path / "second", spark=spark) as second:
-        first_one, second_one = (
-            small._engine.holder.pace("quick"),
-            second._engine.holder.pace("quick"),
-        )
-        first_one.__enter__()
-        second_one.__enter__()
-        first_one.__exit__(None, None, None)
-        second_one.__exit__(None, None, None)
-    assert (spark.conf.get(key), spark.conf.get(inside)) == (usual, before)
+def test_every_run_has_settings_of_its_own(small: Lake, spark: SparkSession) -> None:
+    """A full run beside a tiny one re-plans and compiles; the user's session notices neither."""
+    desks = Desks(small._engine.holder)
+    meaning = Meaning(facts_of(spark))
+    before = dict(spark.conf.getAll)
+    keys = "spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage"
+
+    def found(pace: str) -> list[str | None]:
+        conf = desks.desk(meaning, pace).spark.conf
+        return [conf.get(key) for key in keys]
+
+    with ThreadPoolExecutor(4) as pool:
+        tiny, full, quick, usual = pool.map(found, ("tiny", "usual", "quick", "usual"))
+    assert (tiny, quick) == (["false", "false"], ["false", "true"])
+    assert full == usual == [spark.conf.get(key) for key in keys] == ["true", "true"]
+    assert dict(spark.conf.getAll) == before
+    assert desks.desk(meaning, "tiny").spark is desks.desk(meaning, "tiny").spark
 
 
-def test_only_our_own_session_runs_large_queries_our_way(
-    small: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A setting that nobody made before is unset afterwards, inside another occasion too."""
-    key = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
-    holder = small._engine.holder
-    with holder.pace("large"):
-        assert spark.conf.get(key, None) is None
-    monkeypatch.setattr(holder, "_owned", True)
-    with holder.pace("quick"):
-        usual = spark.conf.get("spark.sql.shuffle.partitions")
-        with holder.pace("large"):
-            assert spark.conf.get(key) == "64"
-            assert spark.conf.get("spark.sql.shuffle.partitions") == usual
-    assert spark.conf.get(key, None) is None
-
-
-def test_large_sources_are_read_in_smaller_tasks(
-    small: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is the number of rows that decides, for full runs and for large deltas."""
-    begun: list[str] = []
-    holder = small._engine.holder
-    pace = holder.pace
-
-    def noted(name: str) -> AbstractContextManager[None]:
-        begun.append(name)
-        return pace(name)
-
-    monkeypatch.setattr(holder, "pace", noted)
-    small.create_stream_table("s", SUMMED)
-    assert "large" not in begun
-    monkeypatch.setattr("spark_trickle.maintain.refresh.refresher.LARGE_ROWS", 0)
-    small.refresh_stream_table("s", full=True)
-    assert begun.count("large") == 1
-    small.sql("INSERT INTO t VALUES (1, 10)")
-    refreshed(small, "s", "DIFFERENTIAL")
-    assert_exact(small, "s")
+def test_the_pace_follows_from_the_bytes(small: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How large queries run is for those to say who brought the session."""
+    desks = Desks(small._engine.holder)
+    sizes = 1 << 10, 1 << 26, 1 << 30
+    assert [desks.pace(size) for size in sizes] == ["quick", "usual", "usual"]
+    monkeypatch.setattr(small._engine.holder, "owned", True)
+    assert [desks.pace(size) for size in sizes] == ["quick", "usual", "large"]
 
 
 def test_a_stale_record_is_never_written_back(small: Lake) -> None:

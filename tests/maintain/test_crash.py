@@ -23,6 +23,7 @@ pytestmark = pytest.mark.spark
 
 BEFORE = (
     "refresh-pinned",
+    "refresh-query-sent",
     "refresh-computed",
     "refresh-before-commit",
     "locked",
@@ -57,7 +58,14 @@ class Crashes:
         assert left is None, f"{point} was not reached: {left}"
 
 
-SHORT = ("refresh-pinned", "refresh-computed", "refresh-before-commit", "refresh-recorded", *AFTER)
+SHORT = (
+    "refresh-pinned",
+    "refresh-query-sent",
+    "refresh-computed",
+    "refresh-before-commit",
+    "refresh-recorded",
+    *AFTER,
+)
 """The points of a refresh itself; the others are of any commit."""
 
 
@@ -71,10 +79,11 @@ def crashes(
     with made.open() as lake:
         lake.sql("CREATE TABLE t (g INT, v INT)")
         lake.sql("INSERT INTO t VALUES (1, 1), (1, 2), (2, 5), (3, 3)")
+        lake.spark.conf.get("spark.sql.session.timeZone")  # now it is prepared
+    settings = dict(spark.conf.getAll)
     yield made
     # The killed processes shared this Spark, which does not die with them.
-    spark.conf.set("spark.trickle.quick", "0")
-    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    assert dict(spark.conf.getAll) == settings
 
 
 QUERIES = {

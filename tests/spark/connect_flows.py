@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_trickle import BindError, InvalidDataError, Settings, connect
+from spark_trickle import BindError, InvalidDataError, Settings, SourceChangedError, connect
 
 
 def flows(folder: str, spark: SparkSession) -> None:
@@ -78,10 +78,41 @@ def flows(folder: str, spark: SparkSession) -> None:
     lake.close()
 
 
+def streams(folder: str, spark: SparkSession) -> None:
+    """Stream tables keep their meaning, and the session stays as its user has it."""
+    lake = connect(folder, spark=spark)
+    spark.udf.register("times", lambda value: value * 2, "bigint")
+    lake.sql("CREATE TABLE m (g INT, v BIGINT, t TIMESTAMP)")
+    lake.sql("INSERT INTO m VALUES (1, 1, TIMESTAMP '2024-02-29 23:30:00')")
+    by_day = "SELECT cast(t AS DATE) AS d, sum(times(v)) AS s FROM m GROUP BY cast(t AS DATE)"
+    lake.create_stream_table("days", by_day, refresh_mode="DIFFERENTIAL")
+    lake.create_stream_table("top", "SELECT hour(t) AS h, v FROM m ORDER BY h DESC, v LIMIT 2")
+    zone = str(spark.conf.get(ZONE))
+    spark.conf.set(ZONE, "Asia/Tokyo")
+    settings = dict(spark.conf.getAll)
+    lake.sql("INSERT INTO m SELECT g + 1, v + 1, t + INTERVAL 1 MINUTE FROM m")
+    modes = [report.effective_mode for report in lake.refresh_all()]
+    assert modes == ["DIFFERENTIAL", "TOPK"], modes
+    assert not lake.verify("days")
+    assert not lake.verify("top")
+    assert [(str(r[0]), r[1]) for r in lake.table("days").collect()] == [("2024-02-29", 6)]
+    assert dict(spark.conf.getAll) == settings
+    spark.conf.set(ZONE, zone)
+    spark.udf.register("times", lambda value: value * 3, "bigint")
+    lake.sql("INSERT INTO m VALUES (1, 1, TIMESTAMP '2024-02-29 12:00:00')")
+    with pytest.raises(SourceChangedError, match="times"):
+        lake.refresh_stream_table("days")
+    lake.close()
+
+
+ZONE = "spark.sql.session.timeZone"
+
 if __name__ == "__main__":
     session = SparkSession.builder.remote("local[2]").getOrCreate()
     assert type(session).__module__.startswith("pyspark.sql.connect")
     try:
+        session.conf.set(ZONE, "UTC")
+        streams(sys.argv[1] + "_streams", session)
         flows(sys.argv[1], session)
         print("flows done")
     finally:

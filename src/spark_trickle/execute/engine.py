@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from spark_trickle.errors import InvalidDataError, NotFoundError, UserError, nam
 from spark_trickle.execute import appended, ddl, rows
 from spark_trickle.execute.states import Source, TransactionSource, table_name
 from spark_trickle.settings import Settings
+from spark_trickle.spark.facts import Meaning, facts_of
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.cursor import Span
@@ -32,6 +33,7 @@ from spark_trickle.storage.versions.transaction import Transaction
 if TYPE_CHECKING:
     from spark_trickle.execute.modify import Target
     from spark_trickle.execute.query import QueryRunner
+    from spark_trickle.spark.desks import Desks
     from spark_trickle.spark.frames import Frames
     from spark_trickle.spark.run import Run
     from spark_trickle.spark.session import DataFrame, SparkSession
@@ -51,6 +53,7 @@ class Engine:
         self.relations: dict[str, Callable[[], pa.Table]] = {}
         """Relations of the schema ``trickle``, made when a query asks for them."""
         self._frames: Frames | None = None
+        self._desks: Desks | None = None
 
     @property
     def frames(self) -> Frames:
@@ -68,13 +71,31 @@ class Engine:
         check_shared(self.holder.spark, self.catalog.files)
         return self.holder.spark
 
-    def run(self, tx: Transaction) -> Run:
-        """Views and queries of one refresh inside a transaction."""
+    def meaning(self, called: Mapping[str, int]) -> Meaning:
+        """What the session means by a query that calls these functions beside Spark's own."""
+        from spark_trickle.spark.functions import registered
+
+        spark = self.holder.spark
+        return Meaning(facts_of(spark), registered(spark, called) if called else {})
+
+    def run(self, tx: Transaction, meaning: Meaning, called: Mapping[str, int]) -> Run:
+        """Views and queries of one refresh inside a transaction, for a query that calls these
+        functions beside Spark's own."""
+        from spark_trickle.spark.desks import Desks
+        from spark_trickle.spark.functions import check
         from spark_trickle.spark.run import Run
 
-        return Run(self.holder, self.frames, self.settings, self.catalog.files, tx)
+        spark = self._shared()
+        if called:
+            check(spark, meaning.functions, called)
+        if self._desks is None:
+            self._desks = Desks(self.holder)
+        return Run(self._desks, meaning, self.settings, self.catalog.files, tx)
 
     def close(self) -> None:
+        if self._desks is not None:
+            self._desks.close()
+            self._desks = None
         if self._frames is not None:
             self._frames.close()
             self._frames = None
@@ -173,12 +194,23 @@ class Engine:
     def _instants(self, wall: pa.ChunkedArray) -> pa.ChunkedArray:
         from spark_trickle.spark.zones import instants
 
-        return instants(self.holder.spark, wall)
+        return instants(self.holder.for_changes, wall)
 
-    def _runner(self, sql: str, source: Source, ctes: Span | None = None) -> QueryRunner:
+    def _runner(
+        self, sql: str, source: Source, ctes: Span | None = None, frames: Frames | None = None
+    ) -> QueryRunner:
         from spark_trickle.execute.query import QueryRunner
 
-        return QueryRunner(self.holder.spark, self.frames, source, sql, ctes, self.relations)
+        frames = frames or self.frames
+        return QueryRunner(frames.spark, frames, source, sql, ctes, self.relations)
+
+    @property
+    def _frames_for_changes(self) -> Frames:
+        """Those of the session in the lake's zone: a text of a time means one moment."""
+        from spark_trickle.spark.frames import Frames
+
+        spark = self.holder.for_changes
+        return self.frames if spark is self.holder.spark else Frames(spark)
 
     def _writer(self, source: TransactionSource) -> Writer:
         from spark_trickle.spark.write import Writer
@@ -200,7 +232,7 @@ class Engine:
                 return tx.insert_rows(table, records)
         from spark_trickle.execute.insert import stage_by_name, stage_query
 
-        runner = self._runner(sql, source, statement.ctes)
+        runner = self._runner(sql, source, statement.ctes, self._frames_for_changes)
         runner.replaced = rows.default_splices(columns, sql, statement.source)
         frame = runner.query(statement.source)
         writer = self._writer(source)
@@ -222,8 +254,9 @@ class Engine:
         table = tx.table(table_name(statement.target))
         if isinstance(statement, ast.Delete) and statement.condition is None:
             return tx.truncate(table)
-        target = self._target(sql, statement, source, table)
-        runner = self._runner(sql, source, statement.ctes)
+        frames = self._frames_for_changes
+        target = self._target(sql, statement, source, table, frames)
+        runner = self._runner(sql, source, statement.ctes, frames)
         runner.prefixes[table.full_name.key] = quoted(target.alias)
         match statement:
             case ast.Delete():
@@ -241,13 +274,14 @@ class Engine:
         statement: ast.Update | ast.Delete | ast.Merge,
         source: TransactionSource,
         table: Table,
+        frames: Frames,
     ) -> Target:
         from spark_trickle.execute.modify import open_target
 
         span = None if isinstance(statement, ast.Merge) else statement.condition
         condition = None if span is None else sql[span.start : span.end]
         alias = statement.alias or table.name
-        return open_target(self.frames, source.scan(table), alias, condition)
+        return open_target(frames, source.scan(table), alias, condition)
 
     def _create_as(
         self, sql: str, statement: ast.CreateTable, source: TransactionSource
@@ -263,7 +297,7 @@ class Engine:
         from spark_trickle.execute.insert import stage_query
         from spark_trickle.spark.types import type_text
 
-        frame = self._runner(sql, source).query(statement.query)
+        frame = self._runner(sql, source, None, self._frames_for_changes).query(statement.query)
         columns = [NewColumn(f.name, type_text(f.dataType)) for f in frame.schema]
         table = ddl.create(source.tx, statement, columns)
         if table is None:
@@ -290,7 +324,7 @@ class Engine:
 
         with spark_errors():
             text = f"SELECT CAST(({definition.default}) AS {definition.type}) AS value"
-            return plain(self.holder.spark.sql(text).toArrow().column(0))[0]
+            return plain(self.holder.for_changes.sql(text).toArrow().column(0))[0]
 
     def _complete(self, table: Table, data: pa.Table) -> pa.Table:
         """The data's columns under the table's names, defaults for those it lacks."""

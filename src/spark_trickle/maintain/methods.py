@@ -12,13 +12,14 @@ from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.definer import Definition
 from spark_trickle.maintain.immediate.participant import StreamTableParticipant
 from spark_trickle.maintain.records.monitor import (
+    Difference,
     StreamTableInfo,
     history_relation,
     tables_relation,
 )
 from spark_trickle.maintain.records.needed import oldest, warn_of_suspended
 from spark_trickle.maintain.records.streams import RefreshReport
-from spark_trickle.maintain.service import Difference, StreamTables
+from spark_trickle.maintain.service import StreamTables
 from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.statements import stream as ast
 from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName

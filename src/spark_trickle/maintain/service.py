@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-import pyarrow as pa
-
-from spark_trickle.compile import CompiledQuery
+from spark_trickle.compile import CompiledQuery, explained, functions_called
 from spark_trickle.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -31,19 +28,17 @@ from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import batches, graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import bind_older, has_unbound
-from spark_trickle.maintain.records.monitor import StreamTableInfo, describe
+from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo, describe
 from spark_trickle.maintain.records.needed import Needed, needed
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.schedule import schedules
+from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.commit import latest_ids
 from spark_trickle.storage.versions.transaction import Connection, Transaction
-
-if TYPE_CHECKING:
-    pass
 
 SUSPENDED, UPSTREAM_FAILED, UPSTREAM_SUSPENDED = (
     "SUSPENDED",
@@ -57,18 +52,6 @@ REPAIR = Choice("FULL", "REPAIR", "a repair was asked for")
 RESYNC = Choice("FULL", "RESYNC", "from now on it follows every commit")
 SIBLINGS = 4
 """Stream tables that do not read each other are refreshed in this many threads."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """What ``verify`` found: rows by which the contents differ from the query at the frontier."""
-
-    name: str
-    rows: pa.Table
-    """``__weight`` > 0: missing in the contents; < 0: should not be there. At most 1,000 rows."""
-
-    def __bool__(self) -> bool:
-        return bool(self.rows.num_rows)
 
 
 class StreamTables:
@@ -282,12 +265,13 @@ class StreamTables:
         """Run the defining query at the frontier and compare, row by row."""
         stream = self.get(name)
         tx = self._catalog.begin()
-        run = self._engine.run(tx)
+        run = self._refresher.run(tx, stream.query, stream.dialect, stream.meaning)
         try:
             compiled = self._refresher.compile(stream)
             now = self._catalog.at(tx.base) if stream.follows else None
             pinned = self._refresher.pinned(stream, now)
-            frame = verified_frame(self._engine, stream, compiled, pinned)
+            run.reads(self._refresher.source_size(pinned)[1])
+            frame = verified_frame(self._engine, run, stream, compiled, pinned)
             spilled = run.spill_difference(frame, tx.scan(TableName.of(stream.name)))
             return Difference(stream.name, run.head(spilled, 1_000))
         finally:
@@ -296,16 +280,20 @@ class StreamTables:
 
     def explain(self, name_or_query: str, stage: str | None, dialect: str) -> str:
         """Every stage, or one, of a stream table or of a bare query; starts no Spark."""
-        stream = self.find(name_or_query) if _is_name(name_or_query) else None
+        named = "`" in name_or_query or len(name_or_query.split()) < 2
+        stream = self.find(name_or_query) if named else None
         if stream is not None:
             return self.explain_table(stream, stage)
-        return _explained(self._compiled(name_or_query, dialect), stage)
+        called = functions_called(name_or_query, dialect)
+        known = called and self._engine.holder.started
+        meaning = self._engine.meaning(called) if known else Meaning({})
+        return explained(self._compiled(name_or_query, dialect, meaning), stage)
 
     def explain_table(self, stream: StreamTable, stage: str | None = None) -> str:
         """As ``explain``, and what the next refresh would do: the stage ``choice``."""
         if stage == "choice":
             return self._expected(stream)
-        text = _explained(self._refresher.compile(stream), stage)
+        text = explained(self._refresher.compile(stream), stage)
         return text if stage is not None else f"{text}\n== choice ==\n{self._expected(stream)}"
 
     def _expected(self, stream: StreamTable) -> str:
@@ -329,9 +317,9 @@ class StreamTables:
             found.append(describe(self._catalog, stream, known, compiled, report))
         return found
 
-    def _compiled(self, query: str, dialect: str) -> CompiledQuery:
+    def _compiled(self, query: str, dialect: str, meaning: Meaning | None = None) -> CompiledQuery:
         tables = tables_read(self._catalog, query, dialect, self._catalog.version())
-        return self._refresher.compiler.compile(query, dialect, tables.values())
+        return self._refresher.compiler.compile(query, dialect, tables.values(), meaning)
 
     def history(self, name: str | None = None) -> list[RefreshReport]:
         uuid = self.get(name).uuid if name is not None else None
@@ -408,17 +396,5 @@ def _definition(
         dialect or stream.dialect,
         stream.schedule,
         stream.refresh_mode,
+        meaning=stream.meaning if query is None else None,
     )
-
-
-def _explained(compiled: CompiledQuery, stage: str | None) -> str:
-    if stage is not None:
-        return compiled.explain(stage)
-    shown = ("normalized", "verdict", "strategy", "delta", "sql")
-    wanted = shown if compiled.parts else ("normalized", "verdict")
-    notes = [f"warning: {notice.message}\n" for notice in compiled.warnings]
-    return "\n".join([*notes, *(f"== {s} ==\n{compiled.explain(s)}" for s in wanted)])
-
-
-def _is_name(text: str) -> bool:
-    return not any(space in text.strip() for space in (" ", "\n", "\t")) or "`" in text

@@ -13,6 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_trickle.spark.classic import active_kept
+
 KEY = "__trickle_key"
 """Hidden column of located scans: which file and position; NULL for inlined rows."""
 POSITION_BITS = 31
@@ -36,7 +38,8 @@ def without(spark: SparkSession, frame: DataFrame, places: Mapping[int, pa.Array
 def _bitmaps(spark: SparkSession, places: Mapping[int, pa.Array]) -> DataFrame:
     codes = pa.array(list(places), pa.int64())
     words = pa.array([bitmap(positions) for positions in places.values()], pa.list_(pa.int64()))
-    return F.broadcast(spark.createDataFrame(pa.table({_FILE: codes, _WORDS: words})))
+    with active_kept(spark):
+        return F.broadcast(spark.createDataFrame(pa.table({_FILE: codes, _WORDS: words})))
 
 
 def bitmap(positions: pa.Array) -> np.ndarray:

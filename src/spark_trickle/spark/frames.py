@@ -25,6 +25,7 @@ from pyspark.sql import types as t
 from spark_trickle.errors import CatalogError, InternalError
 from spark_trickle.spark import bitmaps
 from spark_trickle.spark.bitmaps import KEY, POSITION_BITS
+from spark_trickle.spark.classic import active_kept
 from spark_trickle.spark.constants import constant
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.names import drop_view
@@ -143,7 +144,7 @@ class Frames:
     def local_view(self, rows: pa.Table) -> str:
         """A temporary view of Arrow rows."""
         name = f"__trickle_{uuid4().hex}"
-        frame = self.spark.createDataFrame(rows.combine_chunks())
+        frame = arrow_frame(self.spark, rows)
         frame.createTempView(name)
         self._frames[name], self._views[name] = frame, name
         return name
@@ -306,8 +307,19 @@ def local_frame(
     schema = spark_schema(table.columns, ids=False)
     for name in extra:
         schema.add(name, t.LongType())
+    return arrow_frame(spark, rows, schema)
+
+
+def arrow_frame(
+    spark: SparkSession, rows: pa.Table, schema: t.StructType | None = None
+) -> DataFrame:
+    """Arrow rows as a DataFrame; the active session stays the active one."""
     # Spark stops reading at an empty batch, so chunks (some may be empty) must become one.
-    return spark.createDataFrame(rows.combine_chunks(), schema)
+    rows = rows.combine_chunks()
+    with active_kept(spark):
+        if schema is None:
+            return spark.createDataFrame(rows)
+        return spark.createDataFrame(rows, schema)
 
 
 def _fingerprint(plan: ScanPlan, located: bool) -> str:

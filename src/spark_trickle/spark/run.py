@@ -7,28 +7,29 @@ here decides what to compute.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_trickle.settings import Settings
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.comparing import comparable, net
 from spark_trickle.spark.constants import all_of, among, any_of
+from spark_trickle.spark.desks import Desk, Desks
+from spark_trickle.spark.facts import Meaning
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
 from spark_trickle.spark.frames import ROW, Frames, local_frame, parquet_reader, quote
 from spark_trickle.spark.names import drop_view
 from spark_trickle.spark.places import Places, fetched
-from spark_trickle.spark.session import SessionHolder
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
 from spark_trickle.spark.write import Writer, write_parquet
+from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.choices import Choice
@@ -46,32 +47,53 @@ class Run:
 
     def __init__(
         self,
-        holder: SessionHolder,
-        frames: Frames,
+        desks: Desks,
+        meaning: Meaning,
         settings: Settings,
         files: FileSystem,
         tx: Transaction,
     ) -> None:
-        self._holder = holder
-        self._frames = frames
+        self._desks = desks
+        self.meaning = meaning
         self._settings = settings
         self._files = files
-        self._spark = holder.spark
         self._tx = tx
-        self._views: list[str] = []
+        self._pace = "quick"
+        self._views: list[tuple[SparkSession, str]] = []
         self._folders: list[str] = []
-        self._shown: dict[int, tuple[pa.Table, str]] = {}
+        self._shown: dict[tuple[SparkSession, int], tuple[pa.Table, str]] = {}
         """Views of Arrow tables, by the identity of the table, which is kept alive here."""
         self.spark_queries = 0
         self.rows_read = 0
         self.bytes_read = 0
 
+    @property
+    def spark(self) -> SparkSession:
+        """The session that views and queries are made in."""
+        return self._desk().spark
+
+    @property
+    def frames(self) -> Frames:
+        return self._desk().frames
+
+    def reads(self, bytes: int, *, tiny: bool = False) -> None:
+        """Say how much the next query reads: the session for it follows from that.
+
+        What the query names has to be made after this, for views belong to a session. ``tiny``: it
+        reads few rows, all from memory.
+        """
+        self._pace = "tiny" if tiny else self._desks.pace(bytes)
+
+    def _desk(self, bytes: int | None = None) -> Desk:
+        pace = self._pace if bytes is None else self._desks.pace(bytes)
+        return self._desks.desk(self.meaning, pace)
+
     def scan(self, plan: ScanPlan, keep: Sequence[Choice] = ()) -> str:
         """A view of a table's rows; of those only that may meet one entry of ``keep``, if any."""
         self._count(plan)
         if not keep:
-            return self._frames.view(plan)
-        frame = self._frames.scan(plan)
+            return self.frames.view(plan)
+        frame = self.frames.scan(plan)
         tests = [all_of([among(name, v)[0] for name, v in entry.items()]) for entry in keep]
         return self._view(frame.where(any_of(tests)))
 
@@ -79,15 +101,16 @@ class Run:
         """A view of a table's changes with their weights."""
         self.rows_read += plan.inserted_rows + plan.deleted_rows
         self.bytes_read += plan.bytes
-        return self._view(change_frame(self._spark, plan))
+        return self._view(change_frame(self.spark, plan))
 
     def rows(self, table: Table, rows: Rows) -> str:
         """A view of rows of a table, with their weights and other marks, if they have any."""
         if isinstance(rows, Spill):
             return self._view(self._spilled(rows))
-        if id(rows) not in self._shown:
-            self._shown[id(rows)] = rows, self._local(table, rows)
-        return self._shown[id(rows)][1]
+        place = self.spark, id(rows)
+        if place not in self._shown:
+            self._shown[place] = rows, self._local(table, rows)
+        return self._shown[place][1]
 
     def _local(self, table: Table, rows: pa.Table) -> str:
         columns = tuple(column for column in table.columns if column.name in rows.column_names)
@@ -95,16 +118,17 @@ class Run:
         known = {column.name for column in columns}
         extra = [name for name in rows.column_names if name not in known]
         rows = rows.select([*(column.name for column in columns), *extra])
-        return self._view(local_frame(self._spark, part, rows, extra))
+        return self._view(local_frame(self.spark, part, rows, extra))
 
     def search(
         self, plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice], most: int
     ) -> pa.Table | None:
         """The rows that meet one of the choices; None if they are more than ``most``."""
+        desk = self._desk(plan.bytes)
         with spark_errors():
-            frame = self._frames.scan(plan).select(*(quote(name) for name in columns))
+            frame = desk.frames.scan(plan).select(*(quote(name) for name in columns))
             tests = [
-                all_of([self._exactly(plan.table, name, values) for name, values in choice.items()])
+                all_of([self._exactly(desk, plan.table, n, values) for n, values in choice.items()])
                 for choice in choices
             ]
             self.spark_queries += 1
@@ -114,7 +138,7 @@ class Run:
         schema = plain_schema(plan.table)
         return found.cast(pa.schema([schema.field(name) for name in columns]))
 
-    def _exactly(self, table: Table, name: str, values: pa.Array) -> Expression:
+    def _exactly(self, desk: Desk, table: Table, name: str, values: pa.Array) -> Expression:
         """Whether a column's value is one of these; many values are looked up in a table."""
         near, exact = among(name, values)
         if exact:
@@ -122,7 +146,7 @@ class Run:
         column = next(c for c in table.columns if c.name == name)
         part = Table(table.id, table.schema, table.name, (replace(column, name="v"),))
         kept = pa.table({"v": values.drop_null().cast(arrow_type(column))})
-        listed = self._view(local_frame(self._spark, part, kept))
+        listed = self._view(local_frame(desk.spark, part, kept))
         found = F.expr(f"{quote(name)} IN (SELECT v FROM {listed})")
         if values.null_count:
             found = found | F.col(quote(name)).isNull()
@@ -131,26 +155,26 @@ class Run:
     def analyze(self, sql: str) -> list[tuple[str, str]]:
         """The names and types of a query's columns; runs nothing."""
         with spark_errors():
-            return self.shape(self._spark.sql(sql))
+            return self.shape(self.spark.sql(sql))
 
     def shape(self, frame: DataFrame) -> list[tuple[str, str]]:
         """The names and types of a frame's columns."""
         with spark_errors():
             return [(f.name, type_text(f.dataType)) for f in frame.schema]
 
-    def fetch(self, sql: str, most: int, *, tiny: bool = False) -> Rows:
+    def fetch(self, sql: str, most: int) -> Rows:
         """The rows of a query: as Arrow if they are at most ``most``, else in files."""
-        pace = self._holder.pace("tiny") if tiny else nullcontext()
-        with spark_errors(), pace:
-            frame = self._spark.sql(sql)
+        with spark_errors():
+            frame = self.spark.sql(sql)
             self.spark_queries += 1
+            reach("refresh-query-sent")
             found = frame.limit(most + 1).toArrow()
         return found if found.num_rows <= most else self.spill(sql)
 
     def spill(self, sql: str) -> Spill:
         """The rows of a query in files, written by executors."""
         with spark_errors():
-            return self._spill(self._spark.sql(sql))
+            return self._spill(self.spark.sql(sql))
 
     def _spill(self, frame: DataFrame) -> Spill:
         folder = f"{self._files.root}spill_{uuid4().hex}"
@@ -161,6 +185,7 @@ class Run:
             *(F.col(quote(n)).alias(n, metadata={"spilled": True}) for n in frame.columns)
         )
         self.spark_queries += 1
+        reach("refresh-query-sent")
         rows, _ = write_parquet(self._files, folder, frame)
         return Spill(folder, frame.schema, rows)
 
@@ -169,7 +194,7 @@ class Run:
         self._count(stored)
         with spark_errors():
             rows = frame.to(spark_schema(stored.table.columns, ids=False))
-            there = self._frames.scan(stored)
+            there = self.frames.scan(stored)
             both = rows.withColumn(WEIGHT, F.lit(1).cast("bigint")).unionAll(
                 there.withColumn(WEIGHT, F.lit(-1).cast("bigint"))
             )
@@ -205,9 +230,10 @@ class Run:
         """Places (KEY, ROW) of stored rows equal to the lost ones in the columns ``by``, and how
         many there should be: each lost row names as many places as its weight says."""
         self._count(plan)
+        desk = self._desk(plan.bytes)
         with spark_errors():
-            wanted, needed = self._wanted(plan.table, by, lost)
-            stored = self._frames.scan(plan, located=True)
+            wanted, needed = self._wanted(desk.spark, plan.table, by, lost)
+            stored = desk.frames.scan(plan, located=True)
             values = [c.alias(n) for c, n in zip(comparable(stored, by), by, strict=True)]
             stored = stored.select(*values, KEY, ROW)
             match = all_of(
@@ -232,16 +258,18 @@ class Run:
 
     def close(self) -> None:
         """Drop the views and remove the files of large results."""
-        for view in self._views:
-            drop_view(self._spark, view)
+        for spark, view in self._views:
+            drop_view(spark, view)
         self._views.clear()
         for folder in self._folders:
             self._files.remove(folder)
         self._folders.clear()
 
-    def _wanted(self, table: Table, by: Sequence[str], lost: Rows) -> tuple[DataFrame, int]:
+    def _wanted(
+        self, spark: SparkSession, table: Table, by: Sequence[str], lost: Rows
+    ) -> tuple[DataFrame, int]:
         if isinstance(lost, Spill):
-            frame = self._spilled(lost).where(F.col(WEIGHT) < 0)
+            frame = self._spilled(lost, spark).where(F.col(WEIGHT) < 0)
             self.spark_queries += 1
             needed = -int(frame.agg(F.sum(WEIGHT)).collect()[0][0] or 0)
         else:
@@ -249,19 +277,20 @@ class Run:
             columns = tuple(c for c in table.columns if c.name in by)
             part = Table(table.id, table.schema, table.name, columns)
             names = [column.name for column in columns]
-            frame = local_frame(self._spark, part, lost.select([*names, WEIGHT]), [WEIGHT])
+            frame = local_frame(spark, part, lost.select([*names, WEIGHT]), [WEIGHT])
         named = zip(comparable(frame, by), by, strict=True)
         renamed = [column.alias(f"{_WANTED}_{name}") for column, name in named]
         wanted = frame.select(*renamed, (-F.col(WEIGHT)).alias(_NEEDED))
         return (wanted if isinstance(lost, Spill) else F.broadcast(wanted)), needed
 
-    def _spilled(self, spill: Spill) -> DataFrame:
-        return parquet_reader(self._spark, spill.schema).parquet(self._files.pattern(spill.folder))
+    def _spilled(self, spill: Spill, spark: SparkSession | None = None) -> DataFrame:
+        reader = parquet_reader(spark or self.spark, spill.schema)
+        return reader.parquet(self._files.pattern(spill.folder))
 
     def _view(self, frame: DataFrame) -> str:
         name = f"__trickle_{uuid4().hex}"
         frame.createTempView(name)
-        self._views.append(name)
+        self._views.append((frame.sparkSession, name))
         return name
 
     def _count(self, plan: ScanPlan) -> None:

@@ -6,10 +6,8 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from spark_trickle.errors import ExecutionError
@@ -30,35 +28,10 @@ _NEEDED = {
     # DuckDB and our own reads take files to be in today's calendar.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
+ZONE = "spark.sql.session.timeZone"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _BROKEN = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion"
 """Fails on a correlated subquery in SELECT over a union (Spark 4.2), which most tables are to it."""
-_PACES = {
-    # Re-planning between stages and many partitions cost more than a small delta itself.
-    "quick": {
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
-        # Most rules of the analyser and optimiser walk through all rows of a local relation.
-        "spark.sql.execution.arrow.localRelationThreshold": "64k",
-        # What is handed over otherwise has no size that Spark knows; it is good to broadcast.
-        "spark.sql.defaultSizeInBytes": str(2 << 20),
-    },
-    # So does compiling a class for each stage, if all rows are in memory and few.
-    "tiny": {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    },
-    # Shuffled keys compress well: as many as Spark gives a task by their bytes need not fit into
-    # its memory.
-    "large": {
-        "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "64",
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
-    },
-}
-"""By occasion: no two have a setting in common, for one may begin inside another."""
-_CHANGING = Lock()
-_INSIDE = "spark.trickle.inside."
-_USUAL = "spark.trickle.usual."
 _LOG = Path(__file__).with_name("log4j2.properties")
 
 
@@ -72,37 +45,9 @@ class SessionHolder:
         self._ready = False
         self._context: object = None
         """What runs behind a session of Spark Classic: another one, or none, means it was stopped."""
-        self._owned = False
-
-    @contextmanager
-    def pace(self, name: str) -> Iterator[None]:
-        """Settings for an occasion while inside; shared by all threads and lakes that are.
-
-        The session itself remembers its usual settings: several lakes may share it. How large
-        queries run is for those to say who brought the session.
-        """
-        conf = self.spark.conf
-        if name == "large" and not self._owned:
-            yield
-            return
-        counter = _INSIDE + name
-        with _CHANGING:
-            inside = int(str(conf.get(counter, "0")))
-            if inside == 0:
-                for key, value in _PACES[name].items():
-                    conf.set(_USUAL + key, conf.get(key, None) or "")
-                    conf.set(key, value)
-            conf.set(counter, str(inside + 1))
-        try:
-            yield
-        finally:
-            with _CHANGING:
-                inside = int(str(conf.get(counter))) - 1
-                conf.set(counter, str(inside))
-                if inside == 0:
-                    for key in _PACES[name]:
-                        usual = str(conf.get(_USUAL + key))
-                        conf.set(key, usual) if usual else conf.unset(key)
+        self._zone: str | None = None
+        self.owned = False
+        """Whether Spark was started here."""
 
     @property
     def started(self) -> bool:
@@ -110,6 +55,7 @@ class SessionHolder:
 
     @property
     def spark(self) -> SparkSession:
+        needed = self.time_zone
         if self._ready and self._stopped():
             if self._given:
                 raise ExecutionError(
@@ -118,7 +64,7 @@ class SessionHolder:
                 )
             self._session, self._ready = None, False
         if self._session is None:
-            self._session = self._active() or self._start()
+            self._session = self._late(needed) or self._start()
         if not self._ready:
             self._context = _context(self._session)
             prepare(self._session)
@@ -133,11 +79,24 @@ class SessionHolder:
 
     @property
     def time_zone(self) -> str:
-        """The zone that TIMESTAMP texts are read in; asks no Spark unless one is there."""
-        ours = not self._given
-        if self._session is None or (ours and self._ready and self._stopped()):
-            return self._settings.time_zone
-        return str(self.spark.conf.get("spark.sql.session.timeZone"))
+        """The zone that TIMESTAMP texts are read in, one from the first statement on.
+
+        Asks no Spark unless one is there: that of a session which the process has by then.
+        """
+        if self._zone is None:
+            self._session = self._session or self._active()
+            self._zone = self._settings.time_zone if self._session is None else zone(self._session)
+        return self._zone
+
+    @property
+    def for_changes(self) -> SparkSession:
+        """The session, or what it would be in the lake's zone if somebody gave it another one."""
+        return in_zone(self.spark, self.time_zone)
+
+    def _late(self, needed: str) -> SparkSession | None:
+        """A session that came after the first statement; in the lake's zone, whatever its own."""
+        found = self._active()
+        return None if found is None else in_zone(found, needed)
 
     @staticmethod
     def _active() -> SparkSession | None:
@@ -151,7 +110,7 @@ class SessionHolder:
     def _start(self) -> SparkSession:
         from spark_trickle.spark.storage import hadoop_options
 
-        self._owned = True
+        self.owned = True
         stored = hadoop_options(self._settings.storage)
         return start_session(self._settings.time_zone, {**stored, **self._settings.spark})
 
@@ -162,6 +121,20 @@ def _context(session: SparkSession | None) -> object:
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context
+
+
+def zone(session: SparkSession) -> str:
+    return str(session.conf.get(ZONE))
+
+
+def in_zone(session: SparkSession, needed: str) -> SparkSession:
+    """The session, or a copy of it, with its functions and views, if its zone is another one."""
+    if zone(session) == needed:
+        return session
+    from spark_trickle.spark.desks import derive
+    from spark_trickle.spark.facts import facts_of
+
+    return derive(session, {**facts_of(session), ZONE: needed}, whole=True)
 
 
 def start_session(time_zone: str, extra: Mapping[str, str] | None = None) -> SparkSession:
@@ -181,7 +154,7 @@ def start_session(time_zone: str, extra: Mapping[str, str] | None = None) -> Spa
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": time_zone,
+        ZONE: time_zone,
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
         "spark.sql.warehouse.dir": tempfile.gettempdir() + "/spark-trickle-warehouse",
         "spark.sql.catalogImplementation": "in-memory",

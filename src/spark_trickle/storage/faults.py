@@ -28,6 +28,7 @@ POINTS: tuple[str, ...] = (
     "expiry-after-commit",
     "removal-half-done",
     "refresh-pinned",
+    "refresh-query-sent",
     "refresh-computed",
     "refresh-before-commit",
     "refresh-recorded",

@@ -39,6 +39,9 @@ WITHOUT_PLAN = {
     "select a from t tablesample (10 percent)": "TABLESAMPLE",
     "with recursive r as (select 1 as n union all select n + 1 from r where n < 5) "
     "select * from r": "RECURSIVE_CTE",
+    "select s collate utf8_lcase, count(*) from t group by 1": "COLLATION",
+    "select a from t where collate(s, 'UTF8_LCASE') = 'x'": "COLLATION",
+    "select cast(s as string collate utf8_lcase) from t": "COLLATION",
     "select * from t version as of 3": "TIME_TRAVEL",
     "select * from t pivot (sum(b) for a in (1, 2))": "PIVOT",
     "select session_window(at, '5 minutes'), count(*) from t group by 1": "TIME_WINDOW",

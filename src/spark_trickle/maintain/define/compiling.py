@@ -15,6 +15,7 @@ from spark_trickle.ir.types import Column, Source
 from spark_trickle.ir.walk import children, nodes, reads, scans
 from spark_trickle.maintain.records.streams import Source as Origin
 from spark_trickle.maintain.records.streams import StreamTable
+from spark_trickle.spark.facts import Meaning
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.names import find_tables
 from spark_trickle.storage.catalog.catalog import Catalog
@@ -49,14 +50,24 @@ class Compiler:
         """The query of a stream table over its sources as they were when it was bound."""
         nothing = Table(0, "", "", ())
         tables = [source.bound.show(source.name, nothing) for source in stream.sources]
-        return self.compile(stream.query, stream.dialect, tables)
+        return self.compile(stream.query, stream.dialect, tables, stream.meaning)
 
-    def compile(self, query: str, dialect: str, tables: Iterable[Table]) -> CompiledQuery:
+    def compile(
+        self, query: str, dialect: str, tables: Iterable[Table], meaning: Meaning | None = None
+    ) -> CompiledQuery:
         tables = tuple(tables)
-        key = (query, dialect, tuple(map(_shape, tables)))
+        functions = None
+        if meaning is not None:
+            functions = {name: known.deterministic for name, known in meaning.functions.items()}
+        asked = None if functions is None else tuple(sorted(functions.items()))
+        key = (query, dialect, tuple(map(_shape, tables)), asked)
         if key not in self._kept:
             self._kept[key] = compile_query(
-                query, sources_for(tables), dialect=dialect, hint=self._hint
+                query,
+                sources_for(tables),
+                dialect=dialect,
+                hint=self._hint,
+                functions=functions,
             )
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

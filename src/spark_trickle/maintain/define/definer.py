@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_trickle.compile import CompiledQuery, render
+from spark_trickle.compile import CompiledQuery, functions_called, render
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import (
@@ -31,6 +31,7 @@ from spark_trickle.maintain.refresh.outcome import Phases
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.reserve import LARGEST
 from spark_trickle.maintain.refresh.strategy import Choice
+from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
 from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection, Transaction
@@ -51,6 +52,8 @@ class Definition:
     schedule: str | None = None
     refresh_mode: str = "AUTO"
     initialize: bool = True
+    meaning: Meaning | None = None
+    """None: what the session means now."""
 
 
 @dataclass
@@ -83,8 +86,13 @@ class Definer:
         return self._define(wanted, known, stream, choice, bound)
 
     def means_the_same(self, stream: StreamTable) -> bool:
-        """Whether the query, bound now, would read the same columns under the same names."""
-        catalog = self.refresher.engine.catalog
+        """Whether the query, bound now, would read the same columns under the same names, and the
+        session, if there is one, means the same by it."""
+        engine = self.refresher.engine
+        called = functions_called(stream.query, stream.dialect)
+        if engine.holder.started and stream.meaning not in (None, engine.meaning(called)):
+            return False
+        catalog = engine.catalog
         tables = tables_read(catalog, stream.query, stream.dialect, catalog.version())
         now = {(name, table.uuid, Bound.of(table)) for name, table in tables.items()}
         return now == {(source.name, source.uuid, source.bound) for source in stream.sources}
@@ -99,12 +107,12 @@ class Definer:
     ) -> RefreshReport | None:
         phases = Phases()
         tx = self.refresher.engine.catalog.begin()
-        run = self.refresher.engine.run(tx)
+        run = self.refresher.run(tx, wanted.query, wanted.dialect, wanted.meaning)
         phases.end("start")
         now = self.refresher.engine.catalog.at(tx.base)
         try:
             pinned = self._sources(wanted, tx, there) if bound is None else _at(bound, now)
-            compiled = self.compile(wanted, pinned)
+            compiled = self.compile(replace(wanted, meaning=run.meaning), pinned)
             uuids = {source.table.uuid for source in pinned.values()}
             if there is not None:
                 graph.refuse_cycle(known, there.uuid, there.name, uuids)
@@ -128,7 +136,9 @@ class Definer:
     def compile(self, wanted: Definition, pinned: Mapping[str, Pinned]) -> CompiledQuery:
         """Compile, and refuse what the asked mode cannot do."""
         tables = [source.table for source in pinned.values()]
-        compiled = self.refresher.compiler.compile(wanted.query, wanted.dialect, tables)
+        compiled = self.refresher.compiler.compile(
+            wanted.query, wanted.dialect, tables, wanted.meaning
+        )
         self.check(wanted, compiled)
         return compiled
 
@@ -210,7 +220,8 @@ class Definer:
         known: list[StreamTable],
     ) -> StreamTable:
         """The tables of all parts; the result keeps its table where its columns stay the same."""
-        shape = run.shape(text_frame(self.refresher.engine, wanted.query, wanted.dialect, pinned))
+        engine = self.refresher.engine
+        shape = run.shape(text_frame(engine, run, wanted.query, wanted.dialect, pinned))
         made: dict[str, Table] = {}
         if there is not None:
             _clear(tx, there, shape, known, made)
@@ -241,6 +252,7 @@ class Definer:
                 Source(p.table.uuid, name, tx.base, Bound.of(p.table))
                 for name, p in sorted(pinned.items())
             ),
+            meaning=run.meaning,
         )
 
     def _commit(

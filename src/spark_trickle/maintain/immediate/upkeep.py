@@ -96,9 +96,9 @@ class Upkeep:
             report = first_report(stream, IMMEDIATE, pinned, phases)
             choice = BY_DELTA
             changed = sum(report.delta_rows.values())
-            if changed > FEW and 2 * changed > self.refresher.source_rows(pinned):
+            if changed > FEW and 2 * changed > self.refresher.source_size(pinned)[0]:
                 choice = ANEW
-            with self.refresher.running(tx) as run:
+            with self.refresher.running(stream, tx) as run:
                 filled = self.refresher.fill(
                     stream, compiled, choice, tx, run, pinned, phases, report
                 )

@@ -19,6 +19,18 @@ from spark_trickle.storage.catalog.catalog import Catalog
 
 
 @dataclass(frozen=True)
+class Difference:
+    """What ``verify`` found: rows by which the contents differ from the query at the frontier."""
+
+    name: str
+    rows: pa.Table
+    """``__weight`` > 0: missing in the contents; < 0: should not be there. At most 1,000 rows."""
+
+    def __bool__(self) -> bool:
+        return bool(self.rows.num_rows)
+
+
+@dataclass(frozen=True)
 class StreamTableInfo:
     """A stream table as ``lake.stream_tables()`` and ``trickle.stream_tables`` show it."""
 

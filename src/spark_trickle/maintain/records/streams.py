@@ -14,6 +14,7 @@ from typing import Any
 
 from spark_trickle.maintain.records import batches
 from spark_trickle.maintain.records.bound import Bound, bound_from_json
+from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.versions.transaction import Connection
 
 ACTIVE, SUSPENDED, ERROR = "ACTIVE", "SUSPENDED", "ERROR"
@@ -34,6 +35,8 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS trickle_refresh (
          stream_uuid VARCHAR NOT NULL, started_at DOUBLE PRECISION NOT NULL,
          effective_mode VARCHAR NOT NULL, report VARCHAR NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS trickle_meaning (
+         stream_uuid VARCHAR PRIMARY KEY, meaning VARCHAR NOT NULL)""",
     """CREATE INDEX IF NOT EXISTS trickle_refresh_by_table
          ON trickle_refresh (stream_uuid, effective_mode, started_at)""",
     """CREATE INDEX IF NOT EXISTS trickle_refresh_by_time
@@ -86,6 +89,8 @@ class StreamTable:
     generation: int = 0
     """Grows with every change of definition, so that a refresh notices that it is out of date."""
     sources: tuple[Source, ...] = ()
+    meaning: Meaning | None = None
+    """None: it was made before meanings were kept; the next refresh gives it the session's."""
 
     @property
     def follows(self) -> bool:
@@ -170,7 +175,10 @@ def load(connection: Connection) -> list[StreamTable]:
         "SELECT uuid, name, query, dialect, schedule, refresh_mode, status, populated, last_error,"
         " segments, generation FROM trickle_stream_table ORDER BY name"
     )
-    return [_stream_table(row, sources.get(row[0], [])) for row in rows]
+    kept = connection.execute("SELECT stream_uuid, meaning FROM trickle_meaning")
+    meanings = {uuid: Meaning.from_json(text) for uuid, text in kept}
+    streams = (_stream_table(row, sources.get(row[0], [])) for row in rows)
+    return [replace(stream, meaning=meanings.get(stream.uuid)) for stream in streams]
 
 
 def _stream_table(row: tuple[Any, ...], sources: Iterable[Source]) -> StreamTable:
@@ -220,12 +228,16 @@ def save(connection: Connection, table: StreamTable) -> None:
         "INSERT INTO trickle_bound VALUES (?, ?, ?)",
         [(table.uuid, source.uuid, source.bound.json) for source in table.sources],
     )
+    if table.meaning is not None:
+        connection.execute(
+            "INSERT INTO trickle_meaning VALUES (?, ?)", (table.uuid, table.meaning.to_json())
+        )
 
 
 def forget(connection: Connection, uuid: str) -> None:
     """Remove the record; the history stays."""
     connection.execute("DELETE FROM trickle_stream_table WHERE uuid = ?", (uuid,))
-    for kind in ("source", "bound"):
+    for kind in ("source", "bound", "meaning"):
         connection.execute(f"DELETE FROM trickle_{kind} WHERE stream_uuid = ?", (uuid,))
 
 

@@ -19,11 +19,14 @@ from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.parse import Query, parse_statement
 
 if TYPE_CHECKING:
+    from spark_trickle.spark.run import Run
     from spark_trickle.spark.session import DataFrame
 
 
-def text_frame(engine: Engine, query: str, dialect: str, pinned: Mapping[str, Pinned]) -> DataFrame:
-    """The rows of a query at the pinned versions."""
+def text_frame(
+    engine: Engine, run: Run, query: str, dialect: str, pinned: Mapping[str, Pinned]
+) -> DataFrame:
+    """The rows of a query at the pinned versions, in the session of the run."""
     text = to_spark(query, dialect)
     tree = parse_query(query, dialect).tree
     if tree.find(exp.Fetch) is not None:  # Spark knows LIMIT only
@@ -31,16 +34,23 @@ def text_frame(engine: Engine, query: str, dialect: str, pinned: Mapping[str, Pi
     statement = parse_statement(text)
     if not isinstance(statement, Query):
         raise UserError("a stream table is defined by a query", hint="write AS SELECT …")
-    return engine.query(text, statement, PinnedSource(engine.catalog, pinned))
+    from spark_trickle.execute.query import QueryRunner
+
+    source = PinnedSource(engine.catalog, pinned)
+    return QueryRunner(run.spark, run.frames, source, text).query(statement.body)
 
 
 def verified_frame(
-    engine: Engine, stream: StreamTable, compiled: CompiledQuery, pinned: Mapping[str, Pinned]
+    engine: Engine,
+    run: Run,
+    stream: StreamTable,
+    compiled: CompiledQuery,
+    pinned: Mapping[str, Pinned],
 ) -> DataFrame:
     """What a stream table should hold; a TopK's ORDER BY goes on with the other columns."""
     if compiled.topk is None:
-        return text_frame(engine, stream.query, stream.dialect, pinned)
+        return text_frame(engine, run, stream.query, stream.dialect, pinned)
     tree = compiled.parsed.tree.copy()
     for name in compiled.bound.names:
         tree = tree.order_by(exp.column(name, quoted=True), append=True, copy=False)
-    return text_frame(engine, tree.sql(TrickleSpark), "spark", pinned)
+    return text_frame(engine, run, tree.sql(TrickleSpark), "spark", pinned)

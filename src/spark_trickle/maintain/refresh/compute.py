@@ -99,11 +99,6 @@ class Computation:
     _aside: dict[str, Rows] = field(default_factory=dict)
     """Deltas of views that came beside those of their segments."""
 
-    @property
-    def small(self) -> bool:
-        """Whether the changes of every source are few."""
-        return all(source.few for source in self.sources.values())
-
     def full(self) -> None:
         """Every part anew; what is published is the difference to what is stored."""
         parts = self.compiled.segments if self.reserve else self.compiled.parts
@@ -141,10 +136,27 @@ class Computation:
         if near is not None:
             return self._compute_nearby(delta, near)
 
+        choices = {
+            (scan.source, scan.version): self._choices(delta.needs, scan.source, scan.version)
+            for scan in scans(delta.plan)
+        }
+        self._reads(choices)
+
         def view(source: str, version: Version) -> str:
-            return self._view(source, version, self._choices(delta.needs, source, version))
+            return self._view(source, version, choices.get((source, version), ()))
 
         return self.run.fetch(render(delta.query(self._names(view))), FEW)
+
+    def _reads(self, choices: Mapping[tuple[str, Version], Sequence[Choice]]) -> None:
+        """Tell the run how many bytes a query over these reads."""
+        total = 0
+        for (source, version), keep in choices.items():
+            if version is not Version.DELTA:
+                plan = self._scan(source, version)
+                total += (pruned(plan, keep) if keep else plan).bytes
+            elif source not in self._deltas and (known := self.sources[source].changes) is not None:
+                total += known.bytes
+        self.run.reads(total)
 
     def _compute_nearby(self, delta: PartDelta, near: Mapping[str, Nearby]) -> Rows:
         views = NearViews(near, lambda name, rows: self.run.rows(self._table(name), rows))
@@ -154,10 +166,12 @@ class Computation:
                 return self._delta_view(source)
             return views.view(source, version)
 
+        known = [found.rows for found in near.values()]
+        tiny = sum(rows.num_rows for rows in known) <= TINY
+        self.run.reads(sum(rows.nbytes for rows in known), tiny=tiny)
         beside = self._view_of(delta.part)
         query = views.complete(delta.query(self._names(view), nearby=True, view=beside))
-        tiny = sum(found.rows.num_rows for found in near.values()) <= TINY
-        rows = self.run.fetch(render(query), FEW, tiny=tiny)
+        rows = self.run.fetch(render(query), FEW)
         if beside is None:
             return rows
         if not isinstance(rows, Spill):
@@ -216,6 +230,7 @@ class Computation:
 
     def _refill(self, reserve: Reserve) -> None:
         names = [column.name for column in reserve.part.columns]
+        self._reads({(scan.source, scan.version): () for scan in scans(reserve.part.plan)})
         query = lower(reserve.first(), self._names(), outputs=names)
         rows = self.run.fetch(render(query), reserve.capacity + 1)
         assert not isinstance(rows, Spill)

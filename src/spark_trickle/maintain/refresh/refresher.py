@@ -7,13 +7,13 @@ report says what was really done. Whatever fails leaves contents and frontier as
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from spark_trickle.compile import CompiledQuery
+from spark_trickle.compile import CompiledQuery, functions_called
 from spark_trickle.delta.segment import RESULT
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import (
@@ -49,6 +49,7 @@ from spark_trickle.maintain.refresh.outcome import (
 from spark_trickle.maintain.refresh.pinned import pinned_source
 from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.maintain.refresh.strategy import Choice, choose
+from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.versions.state import State
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
 
 ATTEMPTS = 5
-LARGE_ROWS = 20_000_000
-"""With more rows than this in its sources, a query that reads them all runs in smaller tasks."""
 NOTHING = Choice("NO_DATA", "NO_CHANGES", "no source changed")
 
 
@@ -128,7 +127,7 @@ class Refresher:
             phases.end("pin")
             report = replace(first_report(stream, asked, pinned, phases), version=tx.base)
             reach("refresh-pinned")
-            if self._idle(stream, asked, pinned):
+            if self._idle(stream, asked, compiled.volatile, pinned):
                 tx.rollback()
                 report = replace(report, effective_mode=NOTHING.mode, reason=NOTHING.reason)
                 return self._settle(stream, moved_record(stream, pinned), report, phases)
@@ -143,12 +142,16 @@ class Refresher:
         compiled = self.compile(stream)
         pinned = self._pin(stream, compiled, stream.refresh_mode, version, {})
         report = first_report(stream, stream.refresh_mode, pinned, Phases())
-        if self._idle(stream, stream.refresh_mode, pinned):
+        if self._idle(stream, stream.refresh_mode, compiled.volatile, pinned):
             return NOTHING
         return self._choose(stream, stream.refresh_mode, compiled, pinned, report)
 
-    def _idle(self, stream: StreamTable, asked: str, pinned: Mapping[str, Pinned]) -> bool:
-        return stream.populated and asked != "FULL" and not any(map(may_differ, pinned.values()))
+    def _idle(
+        self, stream: StreamTable, asked: str, volatile: bool, pinned: Mapping[str, Pinned]
+    ) -> bool:
+        """Whether nothing can have changed: neither a source nor what the clock says."""
+        moved = volatile or any(map(may_differ, pinned.values()))
+        return stream.populated and asked != "FULL" and not moved
 
     def pinned(self, stream: StreamTable, state: State | None = None) -> dict[str, Pinned]:
         """Every source in one state, or else at the version that the contents reflect."""
@@ -206,7 +209,7 @@ class Refresher:
     ) -> RefreshReport:
         choice = self._choose(stream, asked, compiled, pinned, report)
         phases.end("choose")
-        with self.running(tx) as run:
+        with self.running(stream, tx) as run:
             phases.end("start")
             filled = self.fill(stream, compiled, choice, tx, run, pinned, phases, report)
             if filled.changed or not stream.populated:
@@ -214,9 +217,14 @@ class Refresher:
             tx.rollback()
             return self._settle(stream, filled.stream, filled.report, phases)
 
-    def running(self, tx: Transaction) -> AbstractContextManager[Run]:
-        """Spark at work for one transaction."""
-        return closing(self.engine.run(tx))
+    def running(self, stream: StreamTable, tx: Transaction) -> AbstractContextManager[Run]:
+        """Spark at work for one transaction, under what the stream table's query means."""
+        return closing(self.run(tx, stream.query, stream.dialect, stream.meaning))
+
+    def run(self, tx: Transaction, query: str, dialect: str, meaning: Meaning | None) -> Run:
+        """A run under the stored meaning; the session's, where none was stored."""
+        called = functions_called(query, dialect)
+        return self.engine.run(tx, meaning or self.engine.meaning(called), called)
 
     def fill(
         self,
@@ -234,18 +242,18 @@ class Refresher:
         stored = stored_parts(tx, stream, compiled)
         whole = any(segment.whole for segment in stream.segments)
         reason = choice.reason
-        source_rows = self.source_rows(pinned)
-        large = self.engine.holder.pace("large") if source_rows > LARGE_ROWS else nullcontext()
+        source_rows, source_bytes = self.source_size(pinned)
+        if choice.mode == "FULL":
+            run.reads(source_bytes)
         if isinstance(compiled.verdict, FullOnly):
-            with bugs_told(stream, compiled), large:
+            with bugs_told(stream, compiled):
                 applied = {RESULT: self._rerun(stream, tx, run, pinned, stored[RESULT])}
         else:
             work = Computation(
                 self.engine.catalog, tx, run, compiled, pinned, stored, reserve_of(compiled), whole
             )
             by_delta = choice.mode != "FULL"
-            pace = self.engine.holder.pace("quick") if by_delta and work.small else large
-            with bugs_told(stream, compiled), pace:
+            with bugs_told(stream, compiled):
                 work.differential() if by_delta else work.full()
             applied, whole = work.applied, work.whole
             reason = work.refilled or reason
@@ -265,7 +273,8 @@ class Refresher:
             source_rows=source_rows,
         )
         changed = any(part != Applied() for part in applied.values())
-        return Filled(moved_record(stream, pinned, whole=whole), report, changed)
+        moved = replace(moved_record(stream, pinned, whole=whole), meaning=run.meaning)
+        return Filled(moved, report, changed)
 
     def names_after(
         self,
@@ -285,9 +294,10 @@ class Refresher:
 
         return name
 
-    def source_rows(self, pinned: Mapping[str, Pinned]) -> int:
-        scans = (p.after.scan(p.table) for p in pinned.values())
-        return sum(plan.rows for plan in scans)
+    def source_size(self, pinned: Mapping[str, Pinned]) -> tuple[int, int]:
+        """The rows and the bytes of all sources."""
+        plans = [p.after.scan(p.table) for p in pinned.values()]
+        return sum(plan.rows for plan in plans), sum(plan.bytes for plan in plans)
 
     def _choose(
         self,
@@ -315,7 +325,7 @@ class Refresher:
             return Choice(mode, "ASKED", "DIFFERENTIAL was asked for")
         with self.engine.catalog.reading() as connection:
             history = records.measured(connection, stream.uuid)
-        choice = choose(history, sum(report.delta_rows.values()), self.source_rows(pinned))
+        choice = choose(history, sum(report.delta_rows.values()), self.source_size(pinned)[0])
         return replace(choice, mode=mode) if choice.mode == "DIFFERENTIAL" else choice
 
     def _rerun(
@@ -327,7 +337,7 @@ class Refresher:
         stored: Stored,
     ) -> Applied:
         """A query that has no plan: its own text again, and the difference to what is stored."""
-        frame = text_frame(self.engine, stream.query, stream.dialect, pinned)
+        frame = text_frame(self.engine, run, stream.query, stream.dialect, pinned)
         same_columns(stream, stored.table, [name for name, _ in run.shape(frame)])
         spilled = run.spill_difference(frame, tx.scan(stored.table))
         return apply_delta(run, tx, stored, run.small(spilled, FEW))

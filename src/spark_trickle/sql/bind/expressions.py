@@ -14,10 +14,15 @@ from spark_trickle.sql.bind.scope import Field, Scope, resolve
 from spark_trickle.sql.bind.session import Environment, Nested, NestedQuery, Rows, Unbuildable
 from spark_trickle.sql.postgres import DIVISION
 from spark_trickle.sql.types import coercion as c
+from spark_trickle.sql.types.builtins import BUILTINS
+from spark_trickle.sql.types.clock import reads_clock
 from spark_trickle.sql.types.functions import (
     ORDER_DEPENDENT,
     UNIT_FIRST,
+    UNPROVEN_CODE,
+    VOLATILE_CODE,
     WINDOW_ONLY,
+    is_collated,
     is_volatile,
 )
 from spark_trickle.sql.types.infer import COMPARISONS, infer, require_comparable, type_of
@@ -60,6 +65,14 @@ class Binder:
             return self._nested(exp.Subquery(this=node.copy()))
         if isinstance(node, exp.Placeholder | exp.Parameter):
             raise self._error(node, "a parameter has no value here", "write the value itself")
+        if is_collated(node):
+            self.environment.block(
+                "COLLATION",
+                node,
+                "texts that another collation takes for equal are not told apart by their bytes",
+                "compare lower(…) or upper(…) of the texts, or use refresh mode FULL",
+            )
+            raise Unbuildable
         if isinstance(node, exp.Anonymous):
             return self._call(node)
         if is_chain(node) and isinstance(node, exp.Expression):
@@ -73,10 +86,11 @@ class Binder:
         return bound
 
     def _note(self, bound: exp.Expression, origin: exp.Expr) -> None:
-        if is_volatile(bound):
-            name = origin.sql(dialect="spark").split("(")[0].lower()
+        if is_volatile(bound) or reads_clock(bound):
+            text = origin.sql(dialect="spark")
+            name = text.split("(")[0].lower() if is_volatile(bound) else text
             self.environment.block(
-                "VOLATILE_FUNCTION",
+                VOLATILE_CODE,
                 origin,
                 f"{name} gives another value each time it is asked",
                 "store the value in a column when a row is written, and use that column",
@@ -129,6 +143,8 @@ class Binder:
         name = str(node.name).lower()
         if name == DIVISION:
             return self._division(node)
+        if name not in BUILTINS:
+            self._registered(node, name)
         if name == "struct":
             result = exp.Anonymous(this="named_struct", expressions=self._named_fields(node))
         else:
@@ -145,6 +161,18 @@ class Binder:
             )
             raise Unbuildable
         return self._typed(result, node)
+
+    def _registered(self, node: exp.Anonymous, name: str) -> None:
+        """A function that is not Spark's own may do anything unless Spark says otherwise."""
+        known = self.environment.session.functions
+        if known is not None and not known.get(name, False):
+            self.environment.block(
+                UNPROVEN_CODE,
+                node,
+                f"{name} is not known to give the same value for the same arguments",
+                "register it as a deterministic function of one row, or use refresh mode FULL",
+            )
+            raise Unbuildable
 
     def _arguments(self, node: exp.Anonymous, name: str) -> list[exp.Expr]:
         arguments: list[exp.Expr] = []

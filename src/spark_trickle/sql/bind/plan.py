@@ -31,10 +31,17 @@ def bind(
     views: Mapping[str, str] | None = None,
     dialect: str = "spark",
     hint: NameHint | None = None,
+    functions: Mapping[str, bool] | None = None,
 ) -> Bound:
     """Parse and bind one query; raises ParseError, BindError or UnsupportedQueryError."""
     parsed = parse_query(sql, dialect)
-    session = Session(sources, views or {}, hint=hint, in_is_never_null=dialect == "spark")
+    session = Session(
+        sources,
+        views or {},
+        hint=hint,
+        functions=functions,
+        in_is_never_null=dialect == "spark",
+    )
     environment = Environment(session, parsed.text, top=True)
     try:
         rows = bind_query(parsed.tree, environment)

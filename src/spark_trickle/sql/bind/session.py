@@ -36,6 +36,8 @@ class Session:
     open_views: list[str] = field(default_factory=list)
     hint: NameHint | None = None
     """What to say about a table that is not there, if somebody knows more names than these."""
+    functions: Mapping[str, bool] | None = None
+    """Of functions that are not Spark's own, whether they are deterministic; None: all are."""
     in_is_never_null: bool = True
     """Spark's reading of ``x IN (SELECT …)`` as a value; other dialects say NULL as in SQL."""
 

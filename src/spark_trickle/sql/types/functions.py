@@ -63,6 +63,8 @@ VOLATILE = frozenset(
 )
 """Functions whose value depends on more than their arguments."""
 
+VOLATILE_CODE, UNPROVEN_CODE = "VOLATILE_FUNCTION", "UNPROVEN_FUNCTION"
+
 ORDER_DEPENDENT = frozenset(
     _words("any_value array_agg collect_list collect_set first first_value last last_value")
 )
@@ -119,3 +121,11 @@ def is_volatile(node: exp.Expr) -> bool:
     if name == "aes_encrypt":
         return len(list(node.iter_expressions())) < 5
     return name in VOLATILE
+
+
+def is_collated(node: exp.Expr) -> bool:
+    """Whether a node gives a text another collation."""
+    if isinstance(node, exp.Cast):
+        # The type's own words: the name of a collation among them reads like a column.
+        return node.to.find(exp.Column, exp.Collate) is not None
+    return isinstance(node, exp.Collate) or function_name(node) == "collate"
