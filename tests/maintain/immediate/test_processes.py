@@ -35,7 +35,7 @@ def made(lake: Lake) -> Watched:
     lake.sql("CREATE TABLE b (k INT, u INT)")
     lake.sql("INSERT INTO a VALUES (0, 0)")
     lake.sql("INSERT INTO b VALUES (0, 0)")
-    views = {"both": JOIN, "sums": "SELECT k, count(*) AS n, sum(v) AS s FROM both GROUP BY k"}
+    views = {"joined": JOIN, "sums": "SELECT k, count(*) AS n, sum(v) AS s FROM joined GROUP BY k"}
     return Watched(lake, ["a", "b"], views)
 
 
@@ -62,7 +62,7 @@ def test_killed_inside_a_commit(tmp_path: Path, spark: SparkSession) -> None:
     with spark_trickle.connect(tmp_path / "lake", spark=spark) as lake:
         watched = made(lake)
         for point in POINTS:
-            version, before = lake.version, bag(contents(lake, "both"))
+            version, before = lake.version, bag(contents(lake, "joined"))
 
             def write() -> None:
                 with spark_trickle.connect(tmp_path / "lake", spark=spark) as own:
@@ -71,7 +71,7 @@ def test_killed_inside_a_commit(tmp_path: Path, spark: SparkSession) -> None:
             assert forked(tmp_path, write, crash_at=point).end() is None, point
             moved = lake.version > version
             assert moved == (point == "after-commit"), point
-            assert (bag(contents(lake, "both")) != before) == moved, point
+            assert (bag(contents(lake, "joined")) != before) == moved, point
             watched.check(lake, point)
         lake.sql("INSERT INTO b VALUES (7, 1)")
         watched.check(lake)
