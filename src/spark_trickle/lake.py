@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_trickle.arguments import checked, checked_methods
-from spark_trickle.errors import CommitConflictError, InvariantError, ParseError, UserError
+from spark_trickle.errors import (
+    CommitConflictError,
+    InvariantError,
+    ParseError,
+    TransientError,
+    UserError,
+)
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource
 from spark_trickle.maintain.methods import StreamTableMethods
@@ -252,10 +258,12 @@ class Lake(StreamTableMethods):
                 answer = work(TransactionSource(self._catalog, tx))
                 tx.commit(newest=True)
                 return answer
-            except CommitConflictError:
+            except TransientError as error:
                 tx.rollback()
                 attempt += 1
-                if attempt > self._settings.commit_retries:
+                # Others may hold the lock for long while they compute what follows their commits.
+                again = isinstance(error, CommitConflictError) or tx.notes
+                if attempt > self._settings.commit_retries or not again:
                     raise
                 # Losers come back at different moments.
                 time.sleep(random.uniform(0, 0.01 * 2 ** min(attempt, 6)))
