@@ -26,7 +26,7 @@ demo: $(READY) ## See stream tables at work
 	$(BIN)/trickle demo
 
 test: $(READY) ## Run all tests (two processes)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not long'
 
 test-all: test ## Run the long tests, too: the built wheel in empty environments, commands on Spark
 	$(BIN)/python -m pytest -m long

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from bench import immediate, storage, stream_tables
+from bench import idle, immediate, storage, stream_tables
 from bench.figures import Figure, console
 
 RESULTS = Path(__file__).parent / "results"
@@ -47,7 +47,8 @@ def main() -> None:
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="trickle-bench-") as folder:
-        figures = storage.run(Path(folder), options.rows, options.repeat)
+        figures = idle.run(Path(folder))
+        figures += storage.run(Path(folder), options.rows, options.repeat)
         figures += stream_tables.run(Path(folder), options.rows, options.repeat)
         figures += immediate.run(Path(folder), options.repeat)
     show(figures)

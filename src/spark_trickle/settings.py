@@ -22,6 +22,16 @@ class Settings:
     """Versions younger than this survive expiry."""
     history_rows: int = 1_000
     """So many refreshes of each stream table are remembered, and those AUTO learns from."""
+    parallel_refreshes: int = 4
+    """So many stream tables that do not read each other are refreshed at once."""
+    lease_seconds: float = 15.0
+    """A process that refreshes and has not been heard of for so long is taken for dead."""
+    poll_seconds: float = 1.0
+    """How often the scheduler looks for commits that nobody told it of."""
+    failures_allowed: int = 3
+    """After so many failures in a row the scheduler suspends a stream table."""
+    upkeep_seconds: float = 3600.0
+    """How often the scheduler compacts, expires versions and removes orphans; 0: never."""
     cache_bytes: int = 1 << 30
     """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it."""
     time_zone: str = "UTC"

@@ -24,7 +24,10 @@ _REPORT = ("name", "mode", "rows", "seconds", "reason")
 
 
 def refresh(
-    names: Annotated[list[str] | None, typer.Argument(help="Stream tables.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Stream tables; name+ with all that read it, +name with all it reads."),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Recompute in full.")] = False,
     lake: LakeOption = None,
@@ -37,9 +40,10 @@ def refresh(
     with open_lake(lake, data_path) as opened:
         if everything and full:
             names = [info.name for info in opened.stream_tables()]
-        if everything and not full:
+        chosen = any("+" in name or "*" in name for name in names or [])
+        if (everything or chosen) and not full:
             with output.working("refreshing …"):
-                reports = opened.refresh_all()
+                reports = opened.refresh_all(None if everything else names)
         else:
             reports = [_refreshed(opened, name, full) for name in names or []]
         show_reports(reports, form)

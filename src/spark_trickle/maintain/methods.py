@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -19,7 +20,18 @@ from spark_trickle.maintain.records.monitor import (
 )
 from spark_trickle.maintain.records.needed import oldest, warn_of_suspended
 from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.schedule.scheduler import Scheduler
 from spark_trickle.maintain.service import StreamTables
+from spark_trickle.maintain.watch.alerts import Alert, Health, alerts, health
+from spark_trickle.maintain.watch.hooks import Hook
+from spark_trickle.maintain.watch.overview import (
+    Edge,
+    alerts_relation,
+    edges,
+    graph_relation,
+    health_relation,
+)
+from spark_trickle.maintain.watch.recommend import Recommendation
 from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.statements import stream as ast
 from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
@@ -39,6 +51,9 @@ class StreamTableMethods:
         engine.catalog.participants.append(StreamTableParticipant(lambda: self._streams))
         engine.relations["stream_tables"] = lambda: tables_relation(self.stream_tables())
         engine.relations["refresh_history"] = lambda: history_relation(self.refresh_history())
+        engine.relations["graph"] = lambda: graph_relation(self.graph())
+        engine.relations["alerts"] = lambda: alerts_relation(self.alerts())
+        engine.relations["health"] = lambda: health_relation(self.health())
 
     @property
     def _streams(self) -> StreamTables:
@@ -66,18 +81,49 @@ class StreamTableMethods:
         """Bring a stream table up to the newest version of its sources."""
         return self._streams.refresh(name, full=full)
 
-    def refresh_all(self, *, errors: str = "report") -> list[RefreshReport]:
-        """Refresh all stream tables, in the order of their dependencies, at one version.
+    def refresh_all(
+        self,
+        select: str | list[str] | None = None,
+        *,
+        wait: bool = True,
+        errors: str = "report",
+    ) -> list[RefreshReport]:
+        """Refresh stream tables, each after what it reads, all at one version.
 
-        One that fails does not stop the others: its report says so. ``errors="raise"`` raises
-        RefreshError at the end, which carries all reports.
+        ``select``: ``name``, ``name+`` (and what reads it), ``+name`` (and what it reads), or
+        several. ``wait=False`` leaves out what another process is just refreshing. One that fails
+        does not stop the others: its report says so. ``errors="raise"`` raises RefreshError at the
+        end, which carries all reports.
         """
         if errors not in ("report", "raise"):
             raise UserError(f"errors cannot be {errors!r}", hint="one of: report, raise")
-        reports = self._streams.refresh_all()
+        reports = self._streams.refresh_all(select, wait=wait)
         if errors == "raise":
             _raise_failed(reports)
         return reports
+
+    def scheduler(self, on_alert: Hook | Iterable[Hook] | None = None) -> Scheduler:
+        """Refreshes what is due, in the background, as long as the block runs: a context manager.
+
+        ``on_alert``: a callable, the URL of a webhook, a command as a list of words, or several.
+        """
+        return self._streams.scheduler(on_alert)
+
+    def alerts(self) -> list[Alert]:
+        """What somebody should know of now, the worst first; starts no Spark."""
+        return alerts(self._streams.look()[1])
+
+    def health(self) -> list[Health]:
+        """OK, or what is wrong and what to do, the worst first; starts no Spark."""
+        return health(self._streams.look()[1])
+
+    def graph(self) -> list[Edge]:
+        """Which stream table reads what; starts no Spark."""
+        return edges(self._streams.look()[0])
+
+    def recommend(self, name: str) -> list[Recommendation]:
+        """What would make a stream table cheaper to keep, with the figures; starts no Spark."""
+        return self._streams.recommend(name)
 
     def alter_stream_table(
         self,

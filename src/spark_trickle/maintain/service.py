@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from spark_trickle.errors import (
     InvariantError,
     NotFoundError,
     ReadOnlyError,
-    SourceChangedError,
     TrickleError,
     UserError,
     names_hint,
@@ -28,30 +26,30 @@ from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import batches, graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import bind_older, has_unbound
-from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo, describe
+from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.needed import Needed, needed
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.schedule import schedules
+from spark_trickle.maintain.schedule.lookout import Known
+from spark_trickle.maintain.schedule.restless import Restless
+from spark_trickle.maintain.schedule.scheduler import Scheduler, interval_of
+from spark_trickle.maintain.schedule.wave import Waves
+from spark_trickle.maintain.watch.alerts import alerts
+from spark_trickle.maintain.watch.facts import State, state
+from spark_trickle.maintain.watch.hooks import Announcer, Hook
+from spark_trickle.maintain.watch.overview import looked_at, overview
+from spark_trickle.maintain.watch.recommend import Recommendation, recommend
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.commit import latest_ids
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
-SUSPENDED, UPSTREAM_FAILED, UPSTREAM_SUSPENDED = (
-    "SUSPENDED",
-    "UPSTREAM_FAILED",
-    "UPSTREAM_SUSPENDED",
-)
-"""Codes of the reasons why a stream table was skipped."""
-_SUSPENSIONS = (f"{SUSPENDED}:", f"{UPSTREAM_SUSPENDED}:")
 NEW_QUERY = Choice("FULL", "NEW_QUERY", "the query changed")
 REPAIR = Choice("FULL", "REPAIR", "a repair was asked for")
 RESYNC = Choice("FULL", "RESYNC", "from now on it follows every commit")
-SIBLINGS = 4
-"""Stream tables that do not read each other are refreshed in this many threads."""
 
 
 class StreamTables:
@@ -201,37 +199,11 @@ class StreamTables:
             raise _out_of_service(stream)
         return self._refresher.refresh(stream, asked=asked, after=after)
 
-    def refresh_all(self) -> list[RefreshReport]:
-        """All active stream tables, at one version of the base tables, siblings in parallel."""
-        target = self._catalog.version()
-        reports: dict[str, RefreshReport] = {}
-        for level in graph.levels(self.all()):
-            with ThreadPoolExecutor(SIBLINGS) as pool:
-                done = pool.map(lambda stream: self._one_of_all(stream, target, reports), level)
-                found = {stream.uuid: report for stream, report in zip(level, done, strict=True)}
-            reports.update(found)
-        return list(reports.values())
-
-    def _one_of_all(
-        self, stream: StreamTable, target: int, reports: Mapping[str, RefreshReport]
-    ) -> RefreshReport:
-        upstream = [reports[source.uuid] for source in stream.sources if source.uuid in reports]
-        reason = _held_up(upstream)
-        if reason is not None:
-            return self._skip(stream, reason)
-        if stream.status == records.SUSPENDED:
-            return self._skip(stream, f"{SUSPENDED}: the stream table is suspended")
-        after = {
-            source.name: reports[source.uuid].version if source.uuid in reports else target
-            for source in stream.sources
-        }
-        try:
-            return self._refresh(stream, after=after)
-        except TrickleError as error:
-            reason = f"{type(error).__name__}: {error.message}"
-            return RefreshReport(
-                stream.name, "ERROR", reason, stream.refresh_mode, error=str(error)
-            )
+    def refresh_all(
+        self, select: str | Iterable[str] | None = None, *, wait: bool = True
+    ) -> list[RefreshReport]:
+        """All stream tables, or those selected, at one version of the base tables."""
+        return Waves(self._engine, self._refresh).refresh_all(select, wait=wait)
 
     def has_batch(self, table: Table, batch: str) -> bool:
         """Whether rows with this id were committed into the table."""
@@ -244,12 +216,17 @@ class StreamTables:
             if stream.uuid == error.stream:
                 self._refresher.note_failure(stream, stream.refresh_mode, error)
 
-    def _skip(self, stream: StreamTable, reason: str) -> RefreshReport:
-        report = RefreshReport(stream.name, "SKIPPED", reason, stream.refresh_mode)
-        with self._catalog.writing() as connection:
-            keep = self._engine.settings.history_rows
-            records.add_history(connection, stream.uuid, report, keep)
-        return report
+    def scheduler(self, on_alert: Hook | Iterable[Hook] | None = None) -> Scheduler:
+        """What refreshes all that is due; not started yet."""
+        restless = Restless(self._refresher.compile)
+        announcer = Announcer(on_alert)
+        catalog = self._catalog
+        return Scheduler(
+            self._engine,
+            self._refresh,
+            restless,
+            lambda known: announcer.announce(alerts(state(catalog, known))),
+        )
 
     def repair(self, name: str) -> RefreshReport:
         """Build contents and private state anew, at the newest version of the sources."""
@@ -305,17 +282,17 @@ class StreamTables:
 
     def described(self) -> list[StreamTableInfo]:
         """All stream tables, for people."""
-        known = self.all()
-        found = []
-        for stream in known:
-            with self._catalog.reading() as connection:
-                newest = records.history(connection, stream.uuid, most=1)
-            compiled = None
-            with suppress(UserError, SourceChangedError):  # it is still listed
-                compiled = self._refresher.compile(stream)
-            report = newest[0] if newest else None
-            found.append(describe(self._catalog, stream, known, compiled, report))
-        return found
+        return overview(self._catalog, self._refresher.compile)
+
+    def look(self) -> tuple[Known, State]:
+        """What a scheduler would know now, and what is to be told of it."""
+        return looked_at(self._catalog)
+
+    def recommend(self, name: str) -> list[Recommendation]:
+        """What would make the stream table cheaper to keep, from its history."""
+        stream = self.get(name)
+        tables = [self._catalog.table(source.name) for source in stream.sources]
+        return recommend(stream, self.history(name), interval_of(stream), tables)
 
     def _compiled(self, query: str, dialect: str, meaning: Meaning | None = None) -> CompiledQuery:
         tables = tables_read(self._catalog, query, dialect, self._catalog.version())
@@ -360,18 +337,6 @@ def _unchanged(connection: Connection, seen: StreamTable, changed: StreamTable) 
         status=changed.status if changed.status != seen.status else known[0].status,
         generation=changed.generation,
     )
-
-
-def _held_up(upstream: Sequence[RefreshReport]) -> str | None:
-    """Why a stream table cannot be refreshed after these; a failure tells more than a suspension."""
-    held = [report for report in upstream if report.effective_mode in ("ERROR", "SKIPPED")]
-    by_hand = [report for report in held if report.reason.startswith(_SUSPENSIONS)]
-    failed = [report for report in held if report not in by_hand]
-    if failed:
-        return f"{UPSTREAM_FAILED}: {failed[0].name} was not refreshed"
-    if by_hand:
-        return f"{UPSTREAM_SUSPENDED}: {by_hand[0].name} is suspended, or reads one that is"
-    return None
 
 
 def _out_of_service(stream: StreamTable) -> InvariantError:

@@ -52,6 +52,15 @@ class StreamTableInfo:
     dependents: Sequence[str]
     last_refresh_at: float | None
     last_error: str | None
+    target: float | None = None
+    """The seconds by which the contents may be late; None when no schedule says."""
+    pending_rows: int | None = 0
+    """Changed rows of its sources that wait; None where the catalog cannot tell any more."""
+    pending_versions: int = 0
+    next_due: float | None = None
+    """When the scheduler may refresh it next, provided that something changes."""
+    lease_holder: str | None = None
+    """Who is refreshing it."""
 
 
 def describe(
@@ -60,6 +69,12 @@ def describe(
     known: Sequence[StreamTable],
     compiled: CompiledQuery | None,
     newest: RefreshReport | None,
+    *,
+    target: float | None,
+    pending_rows: int | None,
+    pending_versions: int,
+    next_due: float | None,
+    lease_holder: str | None,
 ) -> StreamTableInfo:
     """The record for people; ``compiled`` is None when the query no longer fits its sources."""
     limit, order = _top(compiled)
@@ -81,6 +96,11 @@ def describe(
         [table.name for table in graph.dependents(known, stream.uuid)],
         newest.started_at if newest is not None else None,
         stream.last_error,
+        target,
+        pending_rows,
+        pending_versions,
+        next_due,
+        lease_holder,
     )
 
 
@@ -108,7 +128,7 @@ def staleness(catalog: Catalog, stream: StreamTable) -> float:
         rows = connection.execute(
             "SELECT min(snapshot_time) FROM ducklake_snapshot WHERE snapshot_id > ?", (min(behind),)
         )
-    return max(0.0, time.time() - _seconds(rows[0][0]))
+    return max(0.0, time.time() - moment_of(rows[0][0]))
 
 
 def _changed_since(catalog: Catalog, source: Source) -> bool:
@@ -120,7 +140,8 @@ def _changed_since(catalog: Catalog, source: Source) -> bool:
         return True
 
 
-def _seconds(moment: str | datetime) -> float:
+def moment_of(moment: str | datetime) -> float:
+    """A time of the catalog in seconds."""
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
@@ -144,6 +165,11 @@ _TABLE = pa.schema(
         ("dependents", pa.list_(pa.string())),
         ("last_refresh_at", pa.timestamp("us", "UTC")),
         ("last_error", pa.string()),
+        ("target", pa.float64()),
+        ("pending_rows", pa.int64()),
+        ("pending_versions", pa.int64()),
+        ("next_due", pa.timestamp("us", "UTC")),
+        ("lease_holder", pa.string()),
     ]
 )
 _VERSIONS = pa.struct([("before", pa.int64()), ("after", pa.int64())])
@@ -178,6 +204,7 @@ def tables_relation(tables: Sequence[StreamTableInfo]) -> pa.Table:
             **vars(table),
             "frontier": list(table.frontier.items()),
             "last_refresh_at": _moment(table.last_refresh_at),
+            "next_due": _moment(table.next_due),
         }
         for table in tables
     ]

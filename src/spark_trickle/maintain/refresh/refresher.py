@@ -114,10 +114,22 @@ class Refresher:
             )
         return found[0]
 
+    def _must_be_current(self, stream: StreamTable) -> None:
+        """The record was read before the transaction began, and is the same now: so it was then.
+
+        With an older frontier, changes that the contents have already would be applied again.
+        """
+        if replace(self.reload(stream), last_error=stream.last_error) != stream:
+            raise CommitConflictError(
+                f"stream table {stream.name} was refreshed or changed by somebody else meanwhile",
+                hint="refresh it again",
+            )
+
     def _attempt(self, stream: StreamTable, asked: str, after: Mapping[str, int]) -> RefreshReport:
         phases = Phases()
         tx = self.engine.catalog.begin()
         try:
+            self._must_be_current(stream)
             compiled = self.compile(stream)
             phases.end("compile")
             pinned = self._pin(stream, compiled, asked, tx.base, after)

@@ -10,7 +10,7 @@ from typing import Any
 
 from spark_trickle.errors import CatalogError, NotFoundError, SourceChangedError, UserError
 from spark_trickle.settings import Settings
-from spark_trickle.storage.catalog import bootstrap, places, structure
+from spark_trickle.storage.catalog import bootstrap, places, structure, wakeup
 from spark_trickle.storage.catalog.database import Connection, Database, SqliteDatabase
 from spark_trickle.storage.catalog.postgres import PostgresDatabase
 from spark_trickle.storage.catalog.structure import Structure
@@ -214,6 +214,10 @@ class Catalog:
 
     def committer(self) -> Committer:
         return Committer(self.planner, self.settings, self.structure_in)
+
+    def committed(self) -> None:
+        """Tell those who wait for a new version."""
+        wakeup.tell(self.database.name)
 
     # Inside
 

@@ -53,6 +53,9 @@ class Database(Protocol):
         come at any moment, those that are no ``Exception`` (KeyboardInterrupt).
         """
 
+    def listen(self, callback: Callable[[], None], over: threading.Event) -> None:
+        """Call back after each commit of any process until ``over``; returns at once if it cannot."""
+
     def close(self) -> None:
         """Close all connections."""
 
@@ -208,6 +211,9 @@ class SqliteDatabase:
             f"the lake is read-only for you: the catalog {self.name} cannot be written",
             hint="queries work; to write, get the permission to write the catalog and its folder",
         )
+
+    def listen(self, callback: Callable[[], None], over: threading.Event) -> None:
+        """SQLite tells nobody: the catalog is polled."""
 
     def close(self) -> None:
         self._pool.close()

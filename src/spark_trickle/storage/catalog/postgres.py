@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from spark_trickle.errors import (
     TransientError,
 )
 from spark_trickle.storage.catalog.database import Connection, Pool, Row, quoted
+from spark_trickle.storage.catalog.wakeup import CHANNEL
 
 _MARKS = """CREATE TABLE IF NOT EXISTS trickle_commit (
     writer VARCHAR PRIMARY KEY, number BIGINT NOT NULL, at TIMESTAMP WITH TIME ZONE NOT NULL)"""
@@ -213,6 +215,18 @@ class PostgresDatabase:
         except self._psycopg.Error as e:
             text = str(e).strip().split("\n")[0]
             raise CatalogError(f"the catalog {self.name} cannot be used: {text}") from e
+
+    def listen(self, callback: Callable[[], None], over: threading.Event) -> None:
+        """A connection of its own that waits for the notice every commit gives."""
+        while not over.is_set():
+            try:
+                with self._connect(self._busy) as raw:
+                    raw.execute(f"LISTEN {CHANNEL}")
+                    while not over.is_set():
+                        for _ in raw.notifies(timeout=0.5):
+                            callback()
+            except self._psycopg.Error:
+                over.wait(1.0)  # polling goes on meanwhile
 
     def close(self) -> None:
         self._pool.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from spark_trickle.settings import Settings
-from spark_trickle.storage.catalog import ddl
+from spark_trickle.storage.catalog import ddl, wakeup
 from spark_trickle.storage.catalog.bootstrap import now
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.ddl import Ids
@@ -108,6 +108,8 @@ def write_snapshot(
         "INSERT INTO ducklake_snapshot_changes VALUES (?, ?, NULL, ?, NULL)",
         (ids.version, ",".join(changes), message),
     )
+    if connection.kind == "postgres":
+        connection.execute("SELECT pg_notify(?, ?)", (wakeup.CHANNEL, str(ids.version)))
     reach("snapshot-row-written")
 
 

@@ -84,6 +84,20 @@ def since(connection: Connection, version: int) -> Others:
     return others
 
 
+def moves(connection: Connection, version: int) -> list[tuple[int, int]]:
+    """Version and table of each change of rows or columns after a version."""
+    rows = connection.execute(
+        "SELECT snapshot_id, changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > ?",
+        (version,),
+    )
+    return [
+        (number, int(value))
+        for number, text in rows
+        for kind, value in _TOKEN.findall(text or "")
+        if value.isdigit() and kind in MOVED
+    ]
+
+
 def check(connection: Connection, base: int, claims: Mapping[int, Claim]) -> None:
     """CommitConflictError if a claim clashes with what was committed after ``base``."""
     others = since(connection, base)

@@ -371,6 +371,8 @@ class Transaction:
             version = self._lake.committer().commit(connection, work)
         self._owned.hand_over(work.files)
         reach("after-commit")
+        if work.changes_lake:
+            self._lake.committed()
         return version
 
     def _work(self, message: str | None) -> Work:

@@ -1,0 +1,84 @@
+"""``trickle run``: the scheduler as a process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from spark_trickle.cli.opening import DataPathOption, place
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object for each line of the log."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+        }
+        event = getattr(record, "event", None)
+        line |= event if event is not None else {"event": "log", "message": record.getMessage()}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+def run(
+    lake: Annotated[
+        str | None, typer.Argument(help="Folder or postgresql:// URL of the lake.")
+    ] = None,
+    data_path: DataPathOption = None,
+    once: Annotated[bool, typer.Option(help="Refresh what is due now, then end.")] = False,
+    json_log: Annotated[bool, typer.Option("--json", help="Log as JSON, one a line.")] = False,
+    parallel: Annotated[int, typer.Option(help="Stream tables refreshed at once.")] = 4,
+    poll: Annotated[float, typer.Option(help="Seconds between two looks at the catalog.")] = 1.0,
+    grace: Annotated[float, typer.Option(help="Seconds to finish in when told to stop.")] = 60.0,
+    webhook: Annotated[
+        list[str] | None, typer.Option(help="POST each alert as JSON to this URL.")
+    ] = None,
+    command: Annotated[
+        list[str] | None, typer.Option(help="Run this command for each alert; JSON on its input.")
+    ] = None,
+) -> None:
+    """Refresh what is due until stopped by SIGTERM or Ctrl-C; several may run on one lake."""
+    import spark_trickle
+
+    _log_to_stdout(json_log)
+    settings = spark_trickle.Settings(parallel_refreshes=parallel, poll_seconds=poll)
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    location, files = place(lake, data_path)
+    with spark_trickle.connect(
+        location, data_path=files, settings=settings, create=False
+    ) as opened:
+        scheduler = opened.scheduler(on_alert=[*(webhook or ()), *((c,) for c in command or ())])
+        if once:
+            reports = scheduler.once()
+            raise typer.Exit(1 if any(r.effective_mode == "ERROR" for r in reports) else 0)
+        scheduler.start()
+        stopped.wait()
+        done = scheduler.stop(grace)
+    sys.stdout.flush()
+    if not done:
+        # Threads that still wait for Spark would keep the process: what they do commits or not.
+        os._exit(3)
+
+
+def _log_to_stdout(as_json: bool) -> None:
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(
+        JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    )
+    logger = logging.getLogger("spark_trickle")
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
