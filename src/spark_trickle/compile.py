@@ -14,7 +14,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from spark_trickle.delta.describe import describe_delta, describe_parts, describe_strategy
-from spark_trickle.delta.fast_path import FastPath, NoFastPath, fast_path
+from spark_trickle.delta.fast_path import FastPath, NoFastPath, describe_fast_path, fast_path
 from spark_trickle.delta.needs import Need, needs
 from spark_trickle.delta.parts import delta_part
 from spark_trickle.delta.segment import Part, cut
@@ -38,7 +38,10 @@ from spark_trickle.sql.types.clock import names_moment
 from spark_trickle.sql.types.functions import UNPROVEN_CODE, VOLATILE_CODE, is_volatile
 
 _CHANCE = (VOLATILE_CODE, UNPROVEN_CODE, "TABLESAMPLE")
-STAGES = ("parsed", "bound", "normalized", "verdict", "segments", "strategy", "delta", "sql")
+STAGES = (
+    *("parsed", "bound", "normalized", "verdict", "segments", "strategy"),
+    *("fast_path", "delta", "sql"),
+)
 
 
 def functions_called(sql: str, dialect: str) -> dict[str, int]:
@@ -183,6 +186,8 @@ class CompiledQuery:
                 return describe_parts(self.parts)
             case "strategy":
                 return describe_strategy(self.parts)
+            case "fast_path":
+                return describe_fast_path(self.fast_path)
             case "delta":
                 return self.delta(self.reads if changed is None else changed).explain()
             case "sql":
@@ -282,7 +287,7 @@ def explained(compiled: CompiledQuery, stage: str | None) -> str:
     """One stage of a query, or what a reader wants of all of them."""
     if stage is not None:
         return compiled.explain(stage)
-    shown = ("normalized", "verdict", "strategy", "delta", "sql")
+    shown = ("normalized", "verdict", "strategy", "fast_path", "delta", "sql")
     wanted = shown if compiled.parts else ("normalized", "verdict")
     notes = [f"warning: {notice.message}\n" for notice in compiled.warnings]
     return "\n".join([*notes, *(f"== {s} ==\n{compiled.explain(s)}" for s in wanted)])

@@ -34,6 +34,8 @@ class Settings:
     """How often the scheduler compacts, expires versions and removes orphans; 0: never."""
     cache_bytes: int = 1 << 30
     """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it."""
+    fast_path_bytes: int = 64 << 20
+    """Groups of a stream table that are folded at commit: past this much memory it is not."""
     time_zone: str = "UTC"
     """Session time zone of a Spark that is started here; a given session keeps its own."""
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -27,7 +27,7 @@ def shop(dry_lake: Lake) -> Lake:
 def test_explain_tells_verdict_plan_and_delta(shop: Lake) -> None:
     text = shop.explain(TOTALS)
     stages = [line.strip("= ") for line in text.splitlines() if line.startswith("== ")]
-    assert stages == ["normalized", "verdict", "strategy", "delta", "sql"]
+    assert stages == ["normalized", "verdict", "strategy", "fast_path", "delta", "sql"]
     assert "Incremental" in text
     assert "orders@delta" in text
     assert shop.sql(f"EXPLAIN CREATE STREAM TABLE t AS {TOTALS}") == text

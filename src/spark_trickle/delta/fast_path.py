@@ -84,6 +84,11 @@ class NoFastPath:
 FastPath = FastPlan | NoFastPath
 
 
+def describe_fast_path(found: FastPath) -> str:
+    """Yes with the plan, or no with the reason."""
+    return f"no, {found.code}: {found}" if isinstance(found, NoFastPath) else f"yes\n{found}"
+
+
 def fast_path(parts: Sequence[Part], *, ansi: bool = True) -> FastPath:
     """The plan of the fast path for the parts of a query, or why there is none."""
     try:

@@ -72,9 +72,15 @@ class StreamTableMethods:
         dialect: str = "spark",
         or_replace: bool = False,
         if_not_exists: bool = False,
+        fast_path: bool = False,
     ) -> RefreshReport | None:
-        """Make a table that is kept equal to its query; the report of its first fill, if any."""
-        wanted = Definition(TableName.of(name), query, dialect, schedule, refresh_mode, initialize)
+        """Make a table that is kept equal to its query; the report of its first fill, if any.
+
+        ``fast_path``: every commit folds its changes into it, without Spark, as into an IMMEDIATE one
+        whose query allows it.
+        """
+        place = TableName.of(name)
+        wanted = Definition(place, query, dialect, schedule, refresh_mode, initialize, fast_path)
         return self._streams.create(wanted, or_replace=or_replace, if_not_exists=if_not_exists)
 
     def refresh_stream_table(self, name: str, *, full: bool = False) -> RefreshReport:
@@ -133,10 +139,16 @@ class StreamTableMethods:
         schedule: str | None = None,
         refresh_mode: str | None = None,
         status: str | None = None,
+        fast_path: bool | None = None,
     ) -> None:
         """Change what is given; a new query rebuilds the contents in one commit."""
         self._streams.alter(
-            name, query=query, schedule=schedule, refresh_mode=refresh_mode, status=status
+            name,
+            query=query,
+            schedule=schedule,
+            refresh_mode=refresh_mode,
+            status=status,
+            fast_path=fast_path,
         )
 
     def drop_stream_table(
@@ -243,6 +255,7 @@ class StreamTableMethods:
             schedule=statement.schedule,
             refresh_mode=statement.refresh_mode,
             status=statement.status,
+            fast_path=statement.fast_path,
             dialect=dialect if statement.query is not None else None,
         )
 

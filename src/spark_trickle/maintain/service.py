@@ -22,6 +22,7 @@ from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import tables_read
 from spark_trickle.maintain.define.definer import MODES, Definer, Definition
 from spark_trickle.maintain.guard import Guard
+from spark_trickle.maintain.immediate.fast import FastPaths
 from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import batches, graph
 from spark_trickle.maintain.records import streams as records
@@ -61,6 +62,7 @@ class StreamTables:
         self._refresher = Refresher(engine)
         self._definer = Definer(self._refresher)
         self.upkeep = Upkeep(self._refresher)
+        self.fast = FastPaths(self._refresher)
         self.history_rows = engine.settings.history_rows
         with self._catalog.reading() as connection:
             unbound = has_unbound(connection)
@@ -121,6 +123,7 @@ class StreamTables:
         refresh_mode: str | None = None,
         status: str | None = None,
         dialect: str | None = None,
+        fast_path: bool | None = None,
     ) -> None:
         """Change what is given; a new query rebuilds the contents in the same commit."""
         stream = self.get(name)
@@ -134,6 +137,7 @@ class StreamTables:
             refresh_mode=_mode(refresh_mode) if refresh_mode is not None else stream.refresh_mode,
             status=status or stream.status,
             generation=stream.generation + 1,
+            fast_path=stream.fast_path if fast_path is None else fast_path,
         )
         if query is not None:
             wanted = _definition(changed, query=query, dialect=dialect)
@@ -145,7 +149,7 @@ class StreamTables:
 
     def _set(self, stream: StreamTable, changed: StreamTable) -> None:
         """Give a stream table other settings."""
-        if changed.refresh_mode != stream.refresh_mode:
+        if (changed.refresh_mode, changed.fast_path) != (stream.refresh_mode, stream.fast_path):
             self._definer.check(_definition(changed), self._refresher.compile(stream))
         with self._catalog.writing() as connection:
             fresh = _unchanged(connection, stream, changed)
@@ -282,7 +286,7 @@ class StreamTables:
 
     def described(self) -> list[StreamTableInfo]:
         """All stream tables, for people."""
-        return overview(self._catalog, self._refresher.compile)
+        return overview(self._catalog, self._refresher.compile, self.fast.why_not)
 
     def look(self) -> tuple[Known, State]:
         """What a scheduler would know now, and what is to be told of it."""
@@ -315,10 +319,11 @@ class StreamTables:
             schedule=wanted.schedule,
             refresh_mode=wanted.refresh_mode,
             generation=there.generation + 1,
+            fast_path=wanted.fast_path,
         )
         if not same:
             return self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
-        if (wanted.schedule, wanted.refresh_mode) != (there.schedule, there.refresh_mode):
+        if replace(changed, generation=there.generation) != there:
             self._set(there, changed)
         return None
 
@@ -336,6 +341,7 @@ def _unchanged(connection: Connection, seen: StreamTable, changed: StreamTable) 
         refresh_mode=changed.refresh_mode,
         status=changed.status if changed.status != seen.status else known[0].status,
         generation=changed.generation,
+        fast_path=changed.fast_path,
     )
 
 
@@ -362,4 +368,5 @@ def _definition(
         stream.schedule,
         stream.refresh_mode,
         meaning=stream.meaning if query is None else None,
+        fast_path=stream.fast_path,
     )

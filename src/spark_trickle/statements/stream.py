@@ -44,6 +44,7 @@ class AlterStreamTable:
     refresh_mode: str | None = None
     status: str | None = None
     rename_to: Name | None = None
+    fast_path: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ StreamStatement = (
 )
 
 _MODES = ("AUTO", "DIFFERENTIAL", "FULL", "IMMEDIATE")
-_SETTINGS = ("schedule", "refresh_mode")
+_SETTINGS = ("schedule", "refresh_mode", "fast_path")
 
 
 def parse_stream_statement(sql: str, dialect: str = "spark") -> StreamStatement | None:
@@ -144,6 +145,7 @@ def _alter(cursor: Cursor) -> AlterStreamTable:
 
 def _settings(cursor: Cursor, name: Name) -> AlterStreamTable:
     values: dict[str, str] = {}
+    fast_path: bool | None = None
     cursor.expect_symbol("(")
     while True:
         token = cursor.peek()
@@ -153,14 +155,27 @@ def _settings(cursor: Cursor, name: Name) -> AlterStreamTable:
         cursor.expect_symbol("=")
         if setting == "schedule":
             values[setting] = _schedule(cursor, "a value for schedule")
+        elif setting == "fast_path":
+            fast_path = _truth(cursor)
         else:
             values[setting] = _mode(cursor, cursor.string(f"a value for {setting}").upper())
         if not cursor.accept_symbol(","):
             break
     cursor.expect_symbol(")")
     return AlterStreamTable(
-        name, schedule=values.get("schedule"), refresh_mode=values.get("refresh_mode")
+        name,
+        schedule=values.get("schedule"),
+        refresh_mode=values.get("refresh_mode"),
+        fast_path=fast_path,
     )
+
+
+def _truth(cursor: Cursor) -> bool:
+    if cursor.accept("TRUE"):
+        return True
+    if not cursor.accept("FALSE"):
+        cursor.fail("TRUE or FALSE is expected here")
+    return False
 
 
 def _schedule(cursor: Cursor, what: str) -> str:

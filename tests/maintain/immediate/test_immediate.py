@@ -66,7 +66,7 @@ def test_after_every_statement_and_after_commit_and_rollback(shop: Lake) -> None
         for statement in STATEMENTS:
             tx.sql(statement)
     check(shop)
-    assert shop.refresh_history("by_city")[0].effective_mode == "IMMEDIATE"
+    assert shop.refresh_history("by_city")[0].effective_mode == "FAST_PATH"
     for name in QUERIES:
         assert not shop.verify(name)
 
@@ -77,8 +77,8 @@ def test_autocommit_is_one_version(shop: Lake) -> None:
     assert shop.version == version + 1
     check(shop)
     report = shop.refresh_history("totals")[0]
-    assert (report.effective_mode, report.version) == ("IMMEDIATE", version + 1)
-    assert report.engine == "spark"
+    assert (report.effective_mode, report.version) == ("FAST_PATH", version + 1)
+    assert report.engine == "local"
     assert report.sources == {"orders": (version, version + 1)}
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_trickle.compile import CompiledQuery, functions_called, render
+from spark_trickle.delta.fast_path import NoFastPath
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import (
@@ -54,6 +55,8 @@ class Definition:
     initialize: bool = True
     meaning: Meaning | None = None
     """None: what the session means now."""
+    fast_path: bool = False
+    """Whether commits shall fold their changes into it, whatever the mode."""
 
 
 @dataclass
@@ -151,6 +154,13 @@ class Definer:
                 hint = "; ".join(filter(None, (hint, "or use refresh mode AUTO")))
             raise UnsupportedQueryError(
                 judged.message, code=judged.code, position=judged.position, hint=hint
+            )
+        refused = compiled.fast_path
+        if wanted.fast_path and isinstance(refused, NoFastPath):
+            raise UnsupportedQueryError(
+                f"the query cannot be folded at commit: {refused.reason}",
+                code=refused.code,
+                hint="leave fast_path out: the stream table is refreshed as its mode says",
             )
         top = compiled.topk
         if top is not None and top.limit + top.offset > LARGEST:
@@ -253,6 +263,7 @@ class Definer:
                 for name, p in sorted(pinned.items())
             ),
             meaning=run.meaning,
+            fast_path=wanted.fast_path,
         )
 
     def _commit(

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from spark_trickle.delta.fast_path import NoFastPath
 from spark_trickle.errors import CommitConflictError
+from spark_trickle.maintain.immediate.fast import NOTE
 from spark_trickle.maintain.immediate.upkeep import Kept
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.refresh.outcome import save_refresh
 from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.commit import Record
+from spark_trickle.storage.versions.participants import Late
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 if TYPE_CHECKING:
@@ -48,18 +51,43 @@ class StreamTableParticipant:
         if not tx.writes:
             return ()
         service = self.service()
-        kept = service.upkeep.bring_up(tx, service.all())
+        streams = service.all()
+        folded = service.fast.choose(tx, streams)
+        for follower in folded:  # what was computed for a read is done anew under the lock
+            for table in (follower.memory.segment, follower.memory.result):
+                if tx.staged(table) is not None:
+                    tx.derive(table)
+        late = {follower.stream.uuid for follower in folded}
+        kept = service.upkeep.bring_up(tx, [s for s in streams if s.uuid not in late])
+        kept = [_with_reason(each, service.fast.why_not(each.stream)) for each in kept]
+        service.fast.prepare(tx, folded)
+        tx.note(NOTE, folded)
         for each in kept:
             for table in each.sources:
                 if table.id >= 0:
                     tx.read(table)
         written = {table.uuid: str(table) for table in tx.tables() if tx.staged(table) is not None}
-        return (_recorder(kept, written, service.history_rows),)
+        return (_recorder(kept, late, written, service.history_rows),)
+
+    def under_lock(self, tx: Transaction, connection: Connection, newest: int) -> Late:
+        """Fold the changes into the groups of those stream tables that are kept so."""
+        folded = tx.notes.get(NOTE)
+        if not folded:
+            return Late()
+        service = self.service()
+        return service.fast.fold(folded, connection, newest, service.history_rows)
 
 
-def _recorder(kept: Sequence[Kept], written: dict[str, str], keep: int) -> Record:
+def _with_reason(kept: Kept, refused: NoFastPath | None) -> Kept:
+    """Say why a stream table that could be folded was not."""
+    if refused is None:
+        return kept
+    return replace(kept, report=replace(kept.report, reason=f"{refused.code}: {refused.reason}"))
+
+
+def _recorder(kept: Sequence[Kept], late: set[str], written: dict[str, str], keep: int) -> Record:
     """Writes frontiers and history, if these are all IMMEDIATE stream tables that were to be kept."""
-    ours = {each.stream.uuid for each in kept}
+    ours = late | {each.stream.uuid for each in kept}
 
     def record(connection: Connection, version: int) -> None:
         some = connection.has_table("trickle_stream_table")

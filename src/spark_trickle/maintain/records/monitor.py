@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from spark_trickle.compile import CompiledQuery
+from spark_trickle.delta.fast_path import NoFastPath
 from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.streams import RefreshReport, Source, StreamTable
@@ -61,6 +62,11 @@ class StreamTableInfo:
     """When the scheduler may refresh it next, provided that something changes."""
     lease_holder: str | None = None
     """Who is refreshing it."""
+    fast_path: bool = False
+    """Whether commits fold their changes into it."""
+    fast_path_reason: str = ""
+    fast_path_plan: str | None = None
+    """What is computed of a changed row and of a group, if the query allows it."""
 
 
 def describe(
@@ -75,6 +81,7 @@ def describe(
     pending_versions: int,
     next_due: float | None,
     lease_holder: str | None,
+    refused: NoFastPath | None = None,
 ) -> StreamTableInfo:
     """The record for people; ``compiled`` is None when the query no longer fits its sources."""
     limit, order = _top(compiled)
@@ -101,7 +108,27 @@ def describe(
         pending_versions,
         next_due,
         lease_holder,
+        *_fast_path(stream, compiled, refused),
     )
+
+
+def _fast_path(
+    stream: StreamTable, compiled: CompiledQuery | None, refused: NoFastPath | None
+) -> tuple[bool, str, str | None]:
+    """Whether commits fold into a stream table, why, and by which plan."""
+    if compiled is None:
+        return False, "QUERY: it no longer fits its sources", None
+    plan = compiled.fast_path
+    if isinstance(plan, NoFastPath):
+        return False, f"{plan.code}: {plan.reason}", None
+    if refused is not None:
+        return False, f"{refused.code}: {refused.reason}", str(plan)
+    if stream.refresh_mode == "IMMEDIATE":
+        return True, "IMMEDIATE: every commit folds its changes into the groups", str(plan)
+    if stream.fast_path:
+        return True, "ASKED: every commit folds its changes into the groups", str(plan)
+    hint = f"ALTER STREAM TABLE {stream.name} SET (fast_path = true)"
+    return False, f"NOT_ASKED: it is refreshed as its mode says; {hint}", str(plan)
 
 
 def _top(compiled: CompiledQuery | None) -> tuple[int | None, str | None]:
@@ -170,6 +197,9 @@ _TABLE = pa.schema(
         ("pending_versions", pa.int64()),
         ("next_due", pa.timestamp("us", "UTC")),
         ("lease_holder", pa.string()),
+        ("fast_path", pa.bool_()),
+        ("fast_path_reason", pa.string()),
+        ("fast_path_plan", pa.string()),
     ]
 )
 _VERSIONS = pa.struct([("before", pa.int64()), ("after", pa.int64())])

@@ -32,6 +32,8 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS trickle_bound (
          stream_uuid VARCHAR NOT NULL, source_uuid VARCHAR NOT NULL, bound VARCHAR NOT NULL,
          PRIMARY KEY (stream_uuid, source_uuid))""",
+    """CREATE TABLE IF NOT EXISTS trickle_fast_path (
+         stream_uuid VARCHAR PRIMARY KEY)""",
     """CREATE TABLE IF NOT EXISTS trickle_refresh (
          stream_uuid VARCHAR NOT NULL, started_at DOUBLE PRECISION NOT NULL,
          effective_mode VARCHAR NOT NULL, report VARCHAR NOT NULL)""",
@@ -91,6 +93,8 @@ class StreamTable:
     sources: tuple[Source, ...] = ()
     meaning: Meaning | None = None
     """None: it was made before meanings were kept; the next refresh gives it the session's."""
+    fast_path: bool = False
+    """Whether commits shall fold their changes into it although it is not IMMEDIATE."""
 
     @property
     def follows(self) -> bool:
@@ -177,11 +181,12 @@ def load(connection: Connection) -> list[StreamTable]:
     )
     kept = connection.execute("SELECT stream_uuid, meaning FROM trickle_meaning")
     meanings = {uuid: Meaning.from_json(text) for uuid, text in kept}
-    streams = (_stream_table(row, sources.get(row[0], [])) for row in rows)
+    asked = {uuid for (uuid,) in connection.execute("SELECT stream_uuid FROM trickle_fast_path")}
+    streams = [_stream_table(row, sources.get(row[0], []), row[0] in asked) for row in rows]
     return [replace(stream, meaning=meanings.get(stream.uuid)) for stream in streams]
 
 
-def _stream_table(row: tuple[Any, ...], sources: Iterable[Source]) -> StreamTable:
+def _stream_table(row: tuple[Any, ...], sources: Iterable[Source], fast: bool) -> StreamTable:
     uuid, name, query, dialect, schedule, mode, status, populated, error, segments, generation = row
     return StreamTable(
         uuid,
@@ -196,6 +201,7 @@ def _stream_table(row: tuple[Any, ...], sources: Iterable[Source]) -> StreamTabl
         tuple(Segment(**segment) for segment in json.loads(segments)),
         generation,
         tuple(sources),
+        fast,
     )
 
 
@@ -232,12 +238,14 @@ def save(connection: Connection, table: StreamTable) -> None:
         connection.execute(
             "INSERT INTO trickle_meaning VALUES (?, ?)", (table.uuid, table.meaning.to_json())
         )
+    if table.fast_path:
+        connection.execute("INSERT INTO trickle_fast_path VALUES (?)", (table.uuid,))
 
 
 def forget(connection: Connection, uuid: str) -> None:
     """Remove the record; the history stays."""
     connection.execute("DELETE FROM trickle_stream_table WHERE uuid = ?", (uuid,))
-    for kind in ("source", "bound", "meaning"):
+    for kind in ("source", "bound", "meaning", "fast_path"):
         connection.execute(f"DELETE FROM trickle_{kind} WHERE stream_uuid = ?", (uuid,))
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 
 from spark_trickle.compile import CompiledQuery
+from spark_trickle.delta.fast_path import NoFastPath
 from spark_trickle.errors import SourceChangedError, TrickleError, UserError
 from spark_trickle.maintain.records.monitor import StreamTableInfo, describe
 from spark_trickle.maintain.records.streams import StreamTable
@@ -41,8 +42,12 @@ def looked_at(catalog: Catalog) -> tuple[Known, State]:
     return known, state(catalog, known)
 
 
-def overview(catalog: Catalog, compile: Compile) -> list[StreamTableInfo]:
-    """All stream tables, for people."""
+def overview(
+    catalog: Catalog,
+    compile: Compile,
+    why_not: Callable[[StreamTable], NoFastPath | None] = lambda _: None,
+) -> list[StreamTableInfo]:
+    """All stream tables, for people; ``why_not``: what was seen of those that could be folded."""
     known, now = looked_at(catalog)
     found = []
     for facts in now.tables:
@@ -61,6 +66,7 @@ def overview(catalog: Catalog, compile: Compile) -> list[StreamTableInfo]:
                 pending_versions=facts.pending_versions,
                 next_due=facts.next_due,
                 lease_holder=facts.lease.holder,
+                refused=why_not(facts.stream),
             )
         )
     return found

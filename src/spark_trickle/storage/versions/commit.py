@@ -35,12 +35,15 @@ class Work:
     reads: frozenset[int] = frozenset()
     records: tuple[Record, ...] = ()
     message: str | None = None
+    late: Mapping[int, Staged] = field(default_factory=dict)
+    """Work that was done under the write lock, on the newest version: nobody can be in its way."""
 
     @property
     def files(self) -> list[str]:
         """The data files that the version will have."""
         there = {table.id for table in self.after.tables.values()}
-        staged = [found for number, found in self.staged.items() if number in there]
+        every = (*self.staged.items(), *self.late.items())
+        staged = [found for number, found in every if number in there]
         return [file.facts.path for found in staged for file in found.files]
 
     @property
@@ -79,13 +82,14 @@ class Committer:
             now_there = self.structure(connection, latest)
         applied = ddl.apply(connection, work.before, work.after, now_there, ids)
         changes = list(applied.changes)
-        for number, staged in work.staged.items():
-            if number in applied.tables and not staged.empty:
-                table = applied.tables[number]
-                tools = (ids, self.planner, self.settings, work.base, work.owned)
-                writer = TableWriter(connection, table, *tools)
-                changes += writer.write(staged)
-                reach("first-table-written")
+        for base, every in ((work.base, work.staged), (latest, work.late)):
+            for number, staged in every.items():
+                if number in applied.tables and not staged.empty:
+                    table = applied.tables[number]
+                    tools = (ids, self.planner, self.settings, base, work.owned)
+                    writer = TableWriter(connection, table, *tools)
+                    changes += writer.write(staged)
+                    reach("first-table-written")
         write_snapshot(connection, ids, changes, work.message)
 
 

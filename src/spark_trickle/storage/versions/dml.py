@@ -24,6 +24,21 @@ from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.summary import add_to_table
 
 
+def next_row_ids(connection: Connection, table: Table, count: int) -> int:
+    """The first of so many row ids that no row of the table has had."""
+    rows = connection.execute(
+        "SELECT next_row_id FROM ducklake_table_stats WHERE table_id = ?", (table.id,)
+    )
+    if not rows:
+        connection.execute("INSERT INTO ducklake_table_stats VALUES (?, 0, 0, 0)", (table.id,))
+    if count or not rows:
+        connection.execute(
+            "UPDATE ducklake_table_stats SET next_row_id = next_row_id + ? WHERE table_id = ?",
+            (count, table.id),
+        )
+    return int(rows[0][0]) if rows else 0
+
+
 @dataclass
 class TableWriter:
     """Writes for one table in one commit."""
@@ -62,26 +77,12 @@ class TableWriter:
 
     # Inserts
 
-    def _next_row_ids(self, count: int) -> int:
-        rows = self.connection.execute(
-            "SELECT next_row_id FROM ducklake_table_stats WHERE table_id = ?", (self.table.id,)
-        )
-        if not rows:
-            self.connection.execute(
-                "INSERT INTO ducklake_table_stats VALUES (?, 0, 0, 0)", (self.table.id,)
-            )
-        self.connection.execute(
-            "UPDATE ducklake_table_stats SET next_row_id = next_row_id + ? WHERE table_id = ?",
-            (count, self.table.id),
-        )
-        return int(rows[0][0]) if rows else 0
-
     def _inline(self, staged: Staged) -> None:
         columns = self.table.columns
         parts = [conform(r, columns) for r in staged.rows if r.num_rows]
         rows = pa.concat_tables(parts)
         ids = [i for r in staged.rows if r.num_rows for i in r.column(ROW_ID).to_pylist()]
-        fresh = self._next_row_ids(sum(1 for i in ids if i < 0))
+        fresh = next_row_ids(self.connection, self.table, sum(1 for i in ids if i < 0))
         numbered = []
         for number in ids:
             numbered.append(number if number >= 0 else fresh)
@@ -110,7 +111,9 @@ class TableWriter:
 
     def _add_file(self, facts: FileFacts) -> int:
         number = self.ids.next_file()
-        first = None if facts.has_row_ids else self._next_row_ids(facts.rows)
+        first = None
+        if not facts.has_row_ids:
+            first = next_row_ids(self.connection, self.table, facts.rows)
         insert_file(self.connection, self.table, number, facts, (self.ids.version, first, None))
         add_to_table(self.connection, self.table, facts.rows, facts.bytes, facts.stats)
         return number

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.versions.commit import Record
+from spark_trickle.storage.versions.staging import Staged
 
 if TYPE_CHECKING:
     from spark_trickle.storage.versions.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class Late:
+    """What was done under the write lock."""
+
+    staged: Mapping[int, Staged] = field(default_factory=dict)
+    """By table, on top of the newest version."""
+    records: Sequence[Record] = ()
+    done: Callable[[int], None] = lambda _: None
+    """Told the version once it is committed."""
 
 
 class Participant(Protocol):
@@ -26,3 +40,6 @@ class Participant(Protocol):
 
         May be called more than once: after the first time, only what changed since is staged anew.
         """
+
+    def under_lock(self, tx: Transaction, connection: Connection, newest: int) -> Late:
+        """What can only be done when nobody else can commit: every other commit is ``newest`` or older."""

@@ -11,8 +11,16 @@ from spark_trickle.errors import InternalError
 from spark_trickle.storage.catalog import alterations
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet
+from spark_trickle.storage.files.values import can_inline, has_texts
 from spark_trickle.storage.records import FILE_ROW_ID, ROW_ID, Table
 from spark_trickle.storage.versions.staging import Staged, StagedFile
+
+
+def too_many(table: Table, staged: Staged, limit: int) -> bool:
+    """Whether the staged rows do not go into the catalog."""
+    count = sum(rows.num_rows for rows in staged.rows)
+    few = count <= limit and can_inline(table.columns)
+    return bool(count) and not (few and all(has_texts(r, table.columns) for r in staged.rows))
 
 
 def in_files(

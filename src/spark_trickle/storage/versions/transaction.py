@@ -15,7 +15,6 @@ from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
-from spark_trickle.storage.files.values import can_inline, has_texts
 from spark_trickle.storage.records import (
     ROW_ID,
     ChangePlan,
@@ -30,9 +29,9 @@ from spark_trickle.storage.records import (
 from spark_trickle.storage.versions import rebase
 from spark_trickle.storage.versions.commit import Record, Work
 from spark_trickle.storage.versions.ownership import Owned, may_stand
-from spark_trickle.storage.versions.participants import Participant
+from spark_trickle.storage.versions.participants import Late, Participant
 from spark_trickle.storage.versions.rebase import Progress
-from spark_trickle.storage.versions.row_files import in_files
+from spark_trickle.storage.versions.row_files import in_files, too_many
 from spark_trickle.storage.versions.staging import (
     Staged,
     StagedFile,
@@ -63,6 +62,7 @@ class Transaction:
         self._owned = Owned(lake.files)
         self._next_id = -1
         self._top_columns: dict[int, int] = {}
+        self._late: Mapping[int, Staged] = {}
         self._over = False
 
     def __enter__(self) -> Transaction:
@@ -105,7 +105,7 @@ class Transaction:
         """What this transaction has changed in the table so far, net."""
         own = self._state.structure.own(table)
         staged = self._state.staged.get(own.id, Staged())
-        plan = None if staged.empty else self._base_plan(own)
+        plan = self._base_plan(own) if staged.deletes else None  # new rows need no old ones
         return staged_changes(plan, own, self.base, staged)
 
     def _base_plan(self, table: Table) -> ScanPlan | None:
@@ -368,22 +368,38 @@ class Transaction:
         with self._lake.writing() as connection:
             if newest and self.rebase():
                 work = self._work(message)
+            late = self._under_lock(connection)
+            said = (*work.records, *(r for each in late for r in each.records))
+            work = replace(work, late=self._late, records=said)
             version = self._lake.committer().commit(connection, work)
         self._owned.hand_over(work.files)
+        for each in late:
+            each.done(version)
         reach("after-commit")
         if work.changes_lake:
             self._lake.committed()
         return version
+
+    def _under_lock(self, connection: Connection) -> list[Late]:
+        newest = self._lake.version()
+        late = [each.under_lock(self, connection, newest) for each in self.participants]
+        self._late = {i: self._fitting(i, s) for each in late for i, s in each.staged.items()}
+        self._lake.files.sync(f.facts.path for s in self._late.values() for f in s.files)
+        return late
+
+    def _fitting(self, number: int, staged: Staged) -> Staged:
+        table = self._state.structure.by_id(number)
+        assert table is not None
+        if too_many(table, staged, self._lake.settings.inline_row_limit):
+            return self._in_files(table, staged)
+        return staged
 
     def _work(self, message: str | None) -> Work:
         records = [r for each in self.participants for r in each.before_commit(self)]
         structure = self._state.structure
         for table in structure.tables.values():
             staged = self._staged(table)
-            count = sum(r.num_rows for r in staged.rows)
-            limit = self._lake.settings.inline_row_limit
-            few = count <= limit and can_inline(table.columns)
-            if count and not (few and all(has_texts(r, table.columns) for r in staged.rows)):
+            if too_many(table, staged, self._lake.settings.inline_row_limit):
                 self._stage(table, self._in_files(table, staged))
         state = self._state
         self._lake.files.sync(f.facts.path for s in state.staged.values() for f in s.files)

@@ -1,0 +1,346 @@
+"""FAST_PATH: a commit's own changes folded into stored groups, under the catalog's write lock.
+
+Under the lock nobody else can commit: the stored groups at the newest version plus what this commit
+adds are the groups after it. So writers never conflict over a group and lose no update, and no Spark
+is needed. What is eligible the compiler says (``delta/fast_path.py``); a stream table that another,
+slower one has to follow in the same commit is kept like that one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from spark_trickle.delta.fast_path import FastPath, FastPlan, NoFastPath
+from spark_trickle.errors import CommitConflictError, InvariantError, TrickleError
+from spark_trickle.ir.exact import Type
+from spark_trickle.local.fold import Fold, Folder, Key, Sums
+from spark_trickle.local.values import to_arrow
+from spark_trickle.maintain.immediate.memory import Memory, Place, Row, Rows, estimated_bytes
+from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.refresh.pinned import pinned_source
+from spark_trickle.maintain.refresh.refresher import Refresher
+from spark_trickle.storage.files import positions
+from spark_trickle.storage.read.reader import read_changes
+from spark_trickle.storage.records import ROW_ID, Table, TableName
+from spark_trickle.storage.versions import conflicts
+from spark_trickle.storage.versions.dml import next_row_ids
+from spark_trickle.storage.versions.participants import Late
+from spark_trickle.storage.versions.staging import Staged, fitted
+from spark_trickle.storage.versions.transaction import Connection, Transaction
+
+FAST_PATH = "FAST_PATH"
+NOTE = "fast path"
+REASON = "COMMIT: the changes of its source were folded into its groups"
+RECHECKED = 1_000
+"""After so many versions a stream table that was too large is measured again."""
+
+
+def is_followed(stream: StreamTable) -> bool:
+    """Whether commits shall bring the stream table up to date."""
+    asked = stream.fast_path and stream.status == records.ACTIVE and stream.populated
+    return stream.follows or asked
+
+
+@dataclass
+class Follower:
+    """A stream table that a transaction folds its changes into."""
+
+    stream: StreamTable
+    folder: Folder
+    source: Table
+    memory: Memory
+    deltas: dict[Key, Sums] | None = None
+    """None: its source is folded too, and its changes are known under the lock only."""
+    changed: int = 0
+    """How many rows of the source changed."""
+    started: float = field(default_factory=time.time)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Rows of one table that go and come in a commit."""
+
+    table: Table
+    rows: Rows
+    gone: list[Place]
+    come: dict[Place, Row]
+    types: tuple[Type, ...]
+
+    def staged(self) -> Staged:
+        dead: dict[int, list[int]] = {}
+        for file, position in self.gone:
+            if file is not None:
+                dead.setdefault(file, []).append(position)
+        arrays = [
+            to_arrow([row[i] for row in self.come.values()], type)
+            for i, type in enumerate(self.types)
+        ]
+        rows = pa.table(arrays, names=[column.name for column in self.table.columns])
+        ids = pa.array([number for _, number in self.come], pa.int64())
+        return Staged(
+            rows=(fitted(self.table, rows).append_column(ROW_ID, ids),) if self.come else (),
+            dead={file: positions.of(found) for file, found in dead.items()},
+            dead_inlined=positions.of([number for file, number in self.gone if file is None]),
+        )
+
+
+class FastPaths:
+    """The stream tables of a lake that are kept by folding."""
+
+    def __init__(self, refresher: Refresher) -> None:
+        self._refresher = refresher
+        self._catalog = refresher.engine.catalog
+        self._budget = refresher.engine.settings.fast_path_bytes
+        self._folders: dict[str, tuple[object, Folder | NoFastPath]] = {}
+        self._sources: dict[str, tuple[Table, Table]] = {}
+        self._memories: dict[str, Memory] = {}
+        self._too_large: dict[str, tuple[int, NoFastPath]] = {}
+
+    # Before the lock
+
+    def choose(self, tx: Transaction, streams: Sequence[StreamTable]) -> list[Follower]:
+        """Those that the transaction's writes reach and that can be folded, in order."""
+        tables = {table.uuid: table for table in tx.tables()}
+        reached = {uuid for uuid, table in tables.items() if tx.staged(table) is not None}
+        found: dict[str, Follower] = {}
+        levels = graph.levels([s for s in streams if is_followed(s) and s.uuid in tables])
+        for stream in (stream for level in levels for stream in level):
+            if not any(source.uuid in reached for source in stream.sources):
+                continue
+            reached.add(stream.uuid)
+            follower = self._follower(tx, stream, tables)
+            if follower is not None:
+                found[stream.uuid] = follower
+        slower = [s for s in streams if s.follows and s.uuid not in found]
+        while slower:
+            held = [found.pop(s.uuid) for one in slower for s in one.sources if s.uuid in found]
+            slower = [follower.stream for follower in held if follower.stream.follows]
+        return list(found.values())
+
+    def _follower(
+        self, tx: Transaction, stream: StreamTable, tables: Mapping[str, Table]
+    ) -> Follower | None:
+        folder = self._folder(stream)
+        if isinstance(folder, NoFastPath) or stream.sources[0].uuid not in tables:
+            return None
+        source = self._source(stream, tables[stream.sources[0].uuid], tx)
+        segment, result = tx.table(TableName.of(stream.segments[0].name)), tables[stream.uuid]
+        memory = self._memory(stream, folder, segment, result, tx.base)
+        return None if memory is None else Follower(stream, folder, source, memory)
+
+    def _folder(self, stream: StreamTable) -> Folder | NoFastPath:
+        """The functions of a stream table's plan; made anew when its query was bound anew."""
+        made_of = stream.generation, stream.query, stream.sources[0].bound if stream.sources else 0
+        known = self._folders.get(stream.uuid)
+        if known is None or known[0] != made_of:
+            found: FastPath
+            try:
+                found = self._refresher.compile(stream).fast_path
+            except TrickleError as error:
+                found = NoFastPath("QUERY", error.message)
+            known = made_of, Folder(found) if isinstance(found, FastPlan) else found
+            self._folders[stream.uuid] = known
+            self._memories.pop(stream.uuid, None)
+            self._sources.pop(stream.uuid, None)
+        return known[1]
+
+    def _source(self, stream: StreamTable, table: Table, tx: Transaction) -> Table:
+        """The source under the names that the query knows; SourceChangedError if it no longer fits."""
+        known = self._sources.get(stream.uuid)
+        if known is None or known[0] is not table:
+            compiled = self._refresher.compile(stream)
+            known = table, pinned_source(stream, compiled, stream.sources[0], tx).table
+            self._sources[stream.uuid] = known
+        return known[1]
+
+    def _memory(
+        self, stream: StreamTable, folder: Folder, segment: Table, result: Table, version: int
+    ) -> Memory | None:
+        """The groups in memory; None if they are too many, which is found out without reading them."""
+        memory = self._memories.get(stream.uuid)
+        if memory is not None and (memory.segment, memory.result) == (segment, result):
+            count = len(memory.groups.at)
+        else:
+            judged = self._too_large.get(stream.uuid)
+            if judged is not None and version < judged[0] + RECHECKED:
+                return None
+            memory = Memory(folder, segment, result)
+            count = self._catalog.scan(segment, version).rows
+        needed = estimated_bytes(count, (segment, result))
+        if needed > self._budget:
+            reason = f"{count} groups take about {needed >> 20} MB, and {self._budget >> 20} MB are allowed"
+            self._too_large[stream.uuid] = version, NoFastPath("CARDINALITY", reason)
+            self._memories.pop(stream.uuid, None)
+            return None
+        self._too_large.pop(stream.uuid, None)
+        self._memories[stream.uuid] = memory
+        return memory
+
+    def why_not(self, stream: StreamTable) -> NoFastPath | None:
+        """Why the newest commit did not fold into a stream table that it could be folded into."""
+        judged = self._too_large.get(stream.uuid)
+        return None if judged is None else judged[1]
+
+    def prepare(self, tx: Transaction, followers: Sequence[Follower]) -> None:
+        """Compute what the changed rows add, as far as it is known before the lock."""
+        folded = {follower.stream.uuid for follower in followers}
+        for follower in followers:
+            if follower.source.uuid in folded:
+                continue
+            with _told(follower.stream):
+                columns = [column.name for column in follower.folder.plan.reads]
+                changes = read_changes(tx.changes(follower.source), columns)
+                follower.changed = changes.num_rows
+                follower.deltas = follower.folder.group_deltas(changes)
+
+    # Under the lock
+
+    def fold(
+        self, followers: Sequence[Follower], connection: Connection, newest: int, keep: int
+    ) -> Late:
+        """Fold into the groups as they are at the newest version."""
+        current = {stream.uuid: stream for stream in records.load(connection)}
+        staged: dict[int, Staged] = {}
+        moves: list[tuple[Memory, list[Moved]]] = []
+        reports: list[tuple[StreamTable, RefreshReport]] = []
+        shown: dict[str, pa.Table] = {}
+        read = {follower.source.uuid for follower in followers}
+        for follower in followers:
+            stream = _still_there(follower.stream, current.get(follower.stream.uuid))
+            if stream.refresh_mode != "IMMEDIATE" and _behind(connection, stream, follower):
+                continue
+            with _told(stream):
+                if follower.deltas is None:
+                    changes = shown.get(follower.source.uuid)
+                    if changes is None:
+                        continue
+                    follower.changed = changes.num_rows
+                    follower.deltas = follower.folder.group_deltas(changes)
+                follower.memory.catch_up(self._catalog, newest)
+                fold = follower.folder.fold(
+                    follower.memory.stored(follower.deltas), follower.deltas
+                )
+                moved = _moved(connection, follower, fold)
+            if stream.uuid in read:
+                shown[stream.uuid] = follower.folder.folded(fold).result
+            staged |= {each.table.id: each.staged() for each in moved}
+            moves.append((follower.memory, moved))
+            reports.append((stream, _report(stream, follower, moved[1])))
+
+        def record(connection: Connection, version: int) -> None:
+            for stream, report in reports:
+                _save(connection, stream, report, (newest, version), keep)
+
+        def done(version: int) -> None:
+            for memory, moved in moves:
+                memory.moved(newest, version, [(m.rows, m.gone, m.come) for m in moved])
+
+        return Late(staged, (record,), done)
+
+
+def _still_there(seen: StreamTable, now: StreamTable | None) -> StreamTable:
+    if now is None or not is_followed(now) or now.generation != seen.generation:
+        raise CommitConflictError(
+            f"stream table {seen.name} was changed by somebody else meanwhile",
+            hint="run the transaction again",
+        )
+    return now
+
+
+def _behind(connection: Connection, stream: StreamTable, follower: Follower) -> bool:
+    """Whether a refresh is due anyway: the source has changes that the contents do not reflect."""
+    since = conflicts.since(connection, stream.sources[0].version)
+    theirs = since.by_table.get(follower.source.id, {})
+    return any(kind in conflicts.MOVED for kind in theirs)
+
+
+def _moved(connection: Connection, follower: Follower, fold: Fold) -> list[Moved]:
+    """The rows of the state, then of the result, that a fold replaces."""
+    memory, plan = follower.memory, follower.folder.plan
+    gone = [memory.groups.places(key)[0] for key in fold.before]
+    come = [(*key, *sums) for key, sums in fold.after.items()]
+    types = tuple(column.type for column in plan.state)
+    state = _placed(connection, memory.segment, memory.groups, gone, come, types)
+    lost: list[Place] = []
+    gained: list[Row] = []
+    for row, weight in follower.folder.shown(fold).items():
+        if weight > 0:
+            gained += [row] * weight
+            continue
+        places = memory.shown.places(row)
+        if len(places) < -weight:
+            raise InvariantError(
+                f"a row was to be deleted from {memory.result}, but it is not there",
+                hint="the contents are not what the frontier says: run repair_stream_table",
+            )
+        lost += places[:-weight]
+    types = tuple(value.type for _, value in plan.outputs)
+    return [state, _placed(connection, memory.result, memory.shown, lost, gained, types)]
+
+
+def _placed(
+    connection: Connection,
+    table: Table,
+    rows: Rows,
+    gone: list[Place],
+    come: list[Row],
+    types: tuple[Type, ...],
+) -> Moved:
+    """Rows that come take the ids of rows that go, as in an UPDATE, before they take new ones."""
+    ids = [number for file, number in gone if file is None][: len(come)]
+    more = len(come) - len(ids)
+    if more:
+        first = next_row_ids(connection, table, more)
+        ids += range(first, first + more)
+    placed: dict[Place, Row] = {(None, n): row for n, row in zip(ids, come, strict=True)}
+    return Moved(table, rows, gone, placed, types)
+
+
+def _report(stream: StreamTable, follower: Follower, shown: Moved) -> RefreshReport:
+    return RefreshReport(
+        stream.name,
+        FAST_PATH,
+        REASON,
+        stream.refresh_mode,
+        rows_inserted=len(shown.come),
+        rows_deleted=len(shown.gone),
+        delta_rows={follower.stream.sources[0].name: follower.changed},
+        engine="local",
+        seconds=time.time() - follower.started,
+        started_at=follower.started,
+    )
+
+
+def _save(
+    connection: Connection,
+    stream: StreamTable,
+    report: RefreshReport,
+    versions: tuple[int, int],
+    keep: int,
+) -> None:
+    """Frontier and history; nothing else of the record changes."""
+    connection.execute(
+        "UPDATE trickle_source SET version = ? WHERE stream_uuid = ?", (versions[1], stream.uuid)
+    )
+    moved = {source.name: versions for source in stream.sources}
+    report = replace(report, version=versions[1], sources=moved)
+    records.add_history(connection, stream.uuid, report, keep)
+
+
+@contextmanager
+def _told(stream: StreamTable) -> Iterator[None]:
+    """Errors say which stream table stands in the way of the write."""
+    try:
+        yield
+    except TrickleError as error:
+        error.message = f"stream table {stream.name} cannot follow the change: {error.message}"
+        if isinstance(error, InvariantError):
+            error.stream = stream.uuid
+        raise
