@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_trickle.delta.proving import Prover, Unproven, exact_type
+from spark_trickle.delta.exact_types import exact_type
+from spark_trickle.delta.proving import Prover, Unproven
 from spark_trickle.errors import ExecutionError
 from spark_trickle.ir.exact import Exact, Input, Kind, Type
 from spark_trickle.ir.nodes import Project

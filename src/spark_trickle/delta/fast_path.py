@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from spark_trickle.delta.proving import BIGINT, OPAQUE, Prover, Unproven, exact_type, readable
+from spark_trickle.delta.exact_types import BIGINT, OPAQUE, exact_type
+from spark_trickle.delta.proving import Prover, Unproven, readable
 from spark_trickle.delta.segment import Part, Strategy, core
 from spark_trickle.delta.state import ROWS
 from spark_trickle.ir.aggregates import Other, classify

@@ -10,35 +10,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date
 
 from sqlglot import exp
 
-from spark_trickle.ir.aggregates import decimal_parameters
-from spark_trickle.ir.exact import EPOCH, INTEGER_BITS, Call, Constant, Exact, Input, Kind, Op, Type
+from spark_trickle.delta.exact_types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    STRING,
+    VOID,
+    cast,
+    day_of,
+    decimal_result,
+    exact_type,
+    holds,
+    meet,
+    number,
+)
+from spark_trickle.ir.exact import Call, Constant, Exact, Input, Kind, Op, Type
 from spark_trickle.ir.scalars import column_id, conjuncts, disjuncts
 
-BOOLEAN, INT, BIGINT, DOUBLE = map(Type, (Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.DOUBLE))
-STRING, DATE, VOID, OPAQUE = map(Type, (Kind.STRING, Kind.DATE, Kind.VOID, Kind.OPAQUE))
 NEGATED_DIGITS = 34
 """Spark rounds the negative of a decimal to so many digits."""
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_KINDS = {
-    exp.DType.BOOLEAN: Kind.BOOLEAN,
-    exp.DType.TINYINT: Kind.TINYINT,
-    exp.DType.SMALLINT: Kind.SMALLINT,
-    exp.DType.INT: Kind.INT,
-    exp.DType.BIGINT: Kind.BIGINT,
-    exp.DType.DOUBLE: Kind.DOUBLE,
-    exp.DType.TEXT: Kind.STRING,
-    exp.DType.BINARY: Kind.BINARY,
-    exp.DType.DATE: Kind.DATE,
-    exp.DType.TIMESTAMP: Kind.TIMESTAMP,
-    exp.DType.TIMESTAMPTZ: Kind.TIMESTAMP,
-    exp.DType.TIMESTAMPLTZ: Kind.TIMESTAMP,
-    exp.DType.TIMESTAMPNTZ: Kind.TIMESTAMP_NTZ,
-    exp.DType.NULL: Kind.VOID,
-}
 
 
 class Unproven(Exception):
@@ -47,16 +41,6 @@ class Unproven(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-
-
-def exact_type(type: exp.DataType) -> Type:
-    """A type of the binder; OPAQUE if we know no more of it than NULL."""
-    decimal = decimal_parameters(type)
-    if decimal is not None:
-        return Type(Kind.DECIMAL, *decimal)
-    plain = not type.expressions and type.args.get("collate") is None
-    kind = _KINDS.get(type.this) if plain else None
-    return OPAQUE if kind is None else Type(kind)
 
 
 @dataclass(frozen=True)
@@ -106,39 +90,6 @@ def _name(node: exp.Expr) -> str:
     return node.sql_name().lower() if isinstance(node, exp.Func) else node.key.upper()
 
 
-# Types that meet
-
-
-def meet(a: Type, b: Type) -> Type | None:
-    """The type in which two values are compared or chosen from; None where that is not exact."""
-    if a == b or b.kind is Kind.VOID:
-        return a
-    if a.kind is Kind.VOID:
-        return b
-    if a.integral and b.integral:
-        return max(a, b, key=lambda type: INTEGER_BITS[type.kind])
-    if a.digits is not None and b.digits is not None:
-        (p1, s1), (p2, s2) = a.digits, b.digits
-        scale = max(s1, s2)
-        precision = max(p1 - s1, p2 - s2) + scale
-        return Type(Kind.DECIMAL, precision, scale) if precision <= 38 else None
-    numbers = all(t.digits is not None or t.kind is Kind.DOUBLE for t in (a, b))
-    return DOUBLE if numbers else None
-
-
-def cast(value: Exact, target: Type) -> Exact:
-    """The value in another type that holds it."""
-    if value.type == target:
-        return value
-    if isinstance(value, Constant) and value.value is None:
-        return Constant(None, target)
-    if isinstance(value, Constant) and value.type.integral and _holds(value.type, target):
-        assert isinstance(value.value, int)
-        whole = value.value * 10**target.scale
-        return Constant(float(whole) if target == DOUBLE else whole, target)
-    return Call(Op.CAST, (value,), target)
-
-
 def _together(node: exp.Expr, values: list[Exact]) -> list[Exact]:
     """The values in one type."""
     values = _with_dates(values)
@@ -156,20 +107,11 @@ def _with_dates(values: list[Exact]) -> list[Exact]:
     if not any(value.type.kind is Kind.DATE for value in values):
         return values
     return [
-        (_day(value.value) or value)
+        (day_of(value.value) or value)
         if isinstance(value, Constant) and isinstance(value.value, str)
         else value
         for value in values
     ]
-
-
-def _day(text: str) -> Constant | None:
-    if not _DAY.fullmatch(text):
-        return None
-    try:
-        return Constant(date.fromisoformat(text).toordinal() - EPOCH, DATE)
-    except ValueError:
-        return None
 
 
 # Rules, one per class of node
@@ -187,16 +129,10 @@ def _literal(_: Prover, node: exp.Expression) -> Exact:
 
 
 def _number(node: exp.Expr, text: str) -> Exact:
-    if "e" in text:
-        return Constant(float(text), DOUBLE)
-    whole, _, fraction = text.lstrip("-").partition(".")
-    value = int(text.replace(".", ""))
-    if "." in text or not -(2**63) <= value < 2**63:
-        precision = max(len(whole.lstrip("0")) + len(fraction), 1)
-        if precision > 38:
-            raise unproven(node, "more than 38 digits")
-        return Constant(value, Type(Kind.DECIMAL, precision, len(fraction)))
-    return Constant(value, INT if -(2**31) <= value < 2**31 else BIGINT)
+    found = number(text)
+    if found is None:
+        raise unproven(node, "more than 38 digits")
+    return found
 
 
 def _negative(prover: Prover, node: exp.Expression) -> Exact:
@@ -241,7 +177,7 @@ def _numbers(op: Op, node: exp.Expression, left: Exact, right: Exact) -> Exact:
     a, b = _digits(node.this, left), _digits(node.expression, right)
     if a is None or b is None or (op is Op.REMAINDER and a[0] - a[1] + b[1] > 38):
         raise unproven(node, f"{op.value} of {left.type} and {right.type}")
-    return Call(op, (_as_decimal(left, a), _as_decimal(right, b)), _decimal(op, a, b))
+    return Call(op, (_as_decimal(left, a), _as_decimal(right, b)), decimal_result(op, a, b))
 
 
 def _digits(node: exp.Expr, value: Exact) -> tuple[int, int] | None:
@@ -260,25 +196,6 @@ def _digits(node: exp.Expr, value: Exact) -> tuple[int, int] | None:
 def _as_decimal(value: Exact, digits: tuple[int, int]) -> Exact:
     target = Type(Kind.DECIMAL, *digits)
     return Constant(value.value, target) if isinstance(value, Constant) else cast(value, target)
-
-
-def _decimal(op: Op, a: tuple[int, int], b: tuple[int, int]) -> Type:
-    """Spark's type of an operation on decimals: past 38 digits the scale gives way, down to six."""
-    (p1, s1), (p2, s2) = a, b
-    if op is Op.MULTIPLY:
-        precision, scale = p1 + p2 + 1, s1 + s2
-    elif op is Op.DIVIDE:
-        scale = max(6, s1 + p2 + 1)
-        precision = p1 - s1 + s2 + scale
-    elif op is Op.REMAINDER:
-        scale = max(s1, s2)
-        precision = min(p1 - s1, p2 - s2) + scale
-    else:
-        scale = max(s1, s2)
-        precision = max(p1 - s1, p2 - s2) + scale + 1
-    if precision > 38:
-        precision, scale = 38, max(38 - (precision - scale), min(scale, 6))
-    return Type(Kind.DECIMAL, precision, scale)
 
 
 def _comparison(op: Op, *, negated: bool = False) -> _Rule:
@@ -335,7 +252,7 @@ def _can_fail(value: Exact) -> bool:
     if not isinstance(value, Call):
         return False
     if value.op is Op.CAST:
-        failing = not _holds(value.args[0].type, value.type)
+        failing = not holds(value.args[0].type, value.type)
     elif value.op is Op.REMAINDER:
         failing = not (isinstance(value.args[1], Constant) and value.args[1].value)
     else:
@@ -395,8 +312,10 @@ def _nullif(prover: Prover, node: exp.Expression) -> Exact:
 
 def _cast(prover: Prover, node: exp.Expression) -> Exact:
     value, target = prover.prove(node.this), exact_type(node.args["to"])
+    if target == STRING and value.type != VOID:
+        raise unproven(node, "a cast to text")
     if isinstance(value, Constant) and isinstance(value.value, str) and target == DATE:
-        day = _day(value.value)
+        day = day_of(value.value)
         if day is not None:
             return day
     if value.type == target or value.type == VOID:
@@ -413,18 +332,9 @@ def _cast(prover: Prover, node: exp.Expression) -> Exact:
     if target.integral and target != BIGINT and value.type.scale > 5 and value.type.precision > 15:
         # Spark goes through a double, which may round up to the next whole number.
         raise unproven(node, f"a cast of {value.type} to {target}")
-    if not _holds(value.type, target):
+    if not holds(value.type, target):
         prover.may_fail(node)
     return cast(value, target)
-
-
-def _holds(value: Type, target: Type) -> bool:
-    """Whether a type holds every value of another one."""
-    if target == DOUBLE:
-        return True
-    if value.integral and target.integral:
-        return INTEGER_BITS[value.kind] <= INTEGER_BITS[target.kind]
-    return target.kind is Kind.DECIMAL and meet(value, target) == target
 
 
 def _paren(prover: Prover, node: exp.Expression) -> Exact:

@@ -12,6 +12,7 @@ from spark_trickle.ir.types import Column, Source
 TYPES = {
     "id": "bigint",
     "k": "string",
+    "c": "varchar(5)",
     "n": "int",
     "b": "bigint",
     "d": "decimal(12,2)",
@@ -50,6 +51,7 @@ ELIGIBLE = [
     "SELECT sum(d) AS s FROM t WHERE v >= DATE '2024-01-01' AND v < '2025-01-01'",
     "SELECT k, sum(d) / count(*) AS r, avg(d) > 3 AS h FROM t GROUP BY k ORDER BY k",
     "SELECT DISTINCT k FROM t",
+    "SELECT c, count(*) AS n FROM t WHERE c > k GROUP BY c",
     "SELECT k, sum(b) AS s FROM t WHERE x IS NOT NULL AND y <=> y GROUP BY k",
 ]
 
@@ -76,6 +78,7 @@ REFUSED = {
     ),
     "SELECT -w AS m, count(*) AS c FROM t GROUP BY 1": ("EXPRESSION", "-w"),
     "SELECT CAST(w AS INT) AS m, count(*) AS c FROM t GROUP BY 1": ("EXPRESSION", "CAST(w AS INT)"),
+    "SELECT CAST(k AS VARCHAR(2)) AS m, count(*) AS c FROM t GROUP BY 1": ("EXPRESSION", "a cast"),
     "SELECT TRY_CAST(b AS INT) AS m, count(*) AS c FROM t GROUP BY 1": ("EXPRESSION", "TRY_CAST"),
     "SELECT date_trunc('day', x) AS m, count(*) AS c FROM t GROUP BY 1": ("EXPRESSION", ""),
     "SELECT k COLLATE UNICODE_CI AS m, count(*) AS c FROM t GROUP BY 1": ("EXPRESSION", "COLLATE"),

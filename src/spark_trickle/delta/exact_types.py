@@ -1,0 +1,125 @@
+"""Types of exact expressions: which Spark's are exact, how they meet, what arithmetic gives."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from sqlglot import exp
+
+from spark_trickle.ir.aggregates import decimal_parameters
+from spark_trickle.ir.exact import EPOCH, INTEGER_BITS, Call, Constant, Exact, Kind, Op, Type
+
+BOOLEAN, INT, BIGINT, DOUBLE = map(Type, (Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.DOUBLE))
+STRING, DATE, VOID, OPAQUE = map(Type, (Kind.STRING, Kind.DATE, Kind.VOID, Kind.OPAQUE))
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_KINDS = {
+    exp.DType.BOOLEAN: Kind.BOOLEAN,
+    exp.DType.TINYINT: Kind.TINYINT,
+    exp.DType.SMALLINT: Kind.SMALLINT,
+    exp.DType.INT: Kind.INT,
+    exp.DType.BIGINT: Kind.BIGINT,
+    exp.DType.DOUBLE: Kind.DOUBLE,
+    exp.DType.TEXT: Kind.STRING,
+    exp.DType.BINARY: Kind.BINARY,
+    exp.DType.DATE: Kind.DATE,
+    exp.DType.TIMESTAMP: Kind.TIMESTAMP,
+    exp.DType.TIMESTAMPTZ: Kind.TIMESTAMP,
+    exp.DType.TIMESTAMPLTZ: Kind.TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: Kind.TIMESTAMP_NTZ,
+    exp.DType.NULL: Kind.VOID,
+}
+
+
+def exact_type(type: exp.DataType) -> Type:
+    """A type of the binder; OPAQUE if we know no more of it than NULL."""
+    decimal = decimal_parameters(type)
+    if decimal is not None:
+        return Type(Kind.DECIMAL, *decimal)
+    plain = not type.expressions and type.args.get("collate") is None
+    if type.this == exp.DType.VARCHAR:  # a column keeps no more than its length, that is all
+        return STRING
+    kind = _KINDS.get(type.this) if plain else None
+    return OPAQUE if kind is None else Type(kind)
+
+
+def meet(a: Type, b: Type) -> Type | None:
+    """The type in which two values are compared or chosen from; None where that is not exact."""
+    if a == b or b.kind is Kind.VOID:
+        return a
+    if a.kind is Kind.VOID:
+        return b
+    if a.integral and b.integral:
+        return max(a, b, key=lambda type: INTEGER_BITS[type.kind])
+    if a.digits is not None and b.digits is not None:
+        (p1, s1), (p2, s2) = a.digits, b.digits
+        scale = max(s1, s2)
+        precision = max(p1 - s1, p2 - s2) + scale
+        return Type(Kind.DECIMAL, precision, scale) if precision <= 38 else None
+    numbers = all(t.digits is not None or t.kind is Kind.DOUBLE for t in (a, b))
+    return DOUBLE if numbers else None
+
+
+def cast(value: Exact, target: Type) -> Exact:
+    """The value in another type that holds it."""
+    if value.type == target:
+        return value
+    if isinstance(value, Constant) and value.value is None:
+        return Constant(None, target)
+    if isinstance(value, Constant) and value.type.integral and holds(value.type, target):
+        assert isinstance(value.value, int)
+        whole = value.value * 10**target.scale
+        return Constant(float(whole) if target == DOUBLE else whole, target)
+    return Call(Op.CAST, (value,), target)
+
+
+def holds(value: Type, target: Type) -> bool:
+    """Whether a type holds every value of another one."""
+    if target == DOUBLE:
+        return True
+    if value.integral and target.integral:
+        return INTEGER_BITS[value.kind] <= INTEGER_BITS[target.kind]
+    return target.kind is Kind.DECIMAL and meet(value, target) == target
+
+
+def day_of(text: str) -> Constant | None:
+    """The day that a text names plainly; how Spark reads other texts is not proven."""
+    if not _DAY.fullmatch(text):
+        return None
+    try:
+        return Constant(date.fromisoformat(text).toordinal() - EPOCH, DATE)
+    except ValueError:
+        return None
+
+
+def number(text: str) -> Constant | None:
+    """A number as Spark reads it; None if it has more than 38 digits."""
+    if "e" in text:
+        return Constant(float(text), DOUBLE)
+    whole, _, fraction = text.lstrip("-").partition(".")
+    value = int(text.replace(".", ""))
+    if "." in text or not -(2**63) <= value < 2**63:
+        precision = max(len(whole.lstrip("0")) + len(fraction), 1)
+        if precision > 38:
+            return None
+        return Constant(value, Type(Kind.DECIMAL, precision, len(fraction)))
+    return Constant(value, INT if -(2**31) <= value < 2**31 else BIGINT)
+
+
+def decimal_result(op: Op, a: tuple[int, int], b: tuple[int, int]) -> Type:
+    """Spark's type of an operation on decimals: past 38 digits the scale gives way, down to six."""
+    (p1, s1), (p2, s2) = a, b
+    if op is Op.MULTIPLY:
+        precision, scale = p1 + p2 + 1, s1 + s2
+    elif op is Op.DIVIDE:
+        scale = max(6, s1 + p2 + 1)
+        precision = p1 - s1 + s2 + scale
+    elif op is Op.REMAINDER:
+        scale = max(s1, s2)
+        precision = min(p1 - s1, p2 - s2) + scale
+    else:
+        scale = max(s1, s2)
+        precision = max(p1 - s1, p2 - s2) + scale + 1
+    if precision > 38:
+        precision, scale = 38, max(38 - (precision - scale), min(scale, 6))
+    return Type(Kind.DECIMAL, precision, scale)
