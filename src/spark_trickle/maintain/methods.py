@@ -79,8 +79,15 @@ class StreamTableMethods:
         ``fast_path``: every commit folds its changes into it, without Spark, as into an IMMEDIATE one
         whose query allows it.
         """
-        place = TableName.of(name)
-        wanted = Definition(place, query, dialect, schedule, refresh_mode, initialize, fast_path)
+        wanted = Definition(
+            TableName.of(name),
+            query,
+            dialect,
+            schedule,
+            refresh_mode,
+            initialize,
+            fast_path=fast_path,
+        )
         return self._streams.create(wanted, or_replace=or_replace, if_not_exists=if_not_exists)
 
     def refresh_stream_table(self, name: str, *, full: bool = False) -> RefreshReport:

@@ -23,6 +23,7 @@ from spark_trickle.local.values import to_arrow
 from spark_trickle.maintain.immediate.memory import Memory, Place, Row, Rows, estimated_bytes
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.fast_paths import fast_path_of
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.pinned import pinned_source
 from spark_trickle.maintain.refresh.refresher import Refresher
@@ -142,7 +143,7 @@ class FastPaths:
         if known is None or known[0] != made_of:
             found: FastPath
             try:
-                found = self._refresher.compile(stream).fast_path
+                found = fast_path_of(stream, self._refresher.compile(stream))
             except TrickleError as error:
                 found = NoFastPath("QUERY", error.message)
             known = made_of, Folder(found) if isinstance(found, FastPlan) else found

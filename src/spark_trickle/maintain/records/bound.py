@@ -72,7 +72,10 @@ def has_unbound(connection: Connection) -> bool:
     """Whether there are stream tables of a lake older than bindings."""
     if not connection.has_table("trickle_source"):
         return False
-    return not connection.has_table("trickle_bound") or bool(connection.execute(_UNBOUND))
+    made_since = ("trickle_bound", "trickle_meaning", "trickle_fast_path")
+    if not all(map(connection.has_table, made_since)):
+        return True
+    return bool(connection.execute(_UNBOUND))
 
 
 _UNBOUND = (

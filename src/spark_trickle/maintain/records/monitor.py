@@ -13,6 +13,7 @@ from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.fast_path import NoFastPath
 from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records.fast_paths import fast_path_of
 from spark_trickle.maintain.records.streams import RefreshReport, Source, StreamTable
 from spark_trickle.sql.bind.limits import limit_of
 from spark_trickle.sql.dialects import TrickleSpark
@@ -118,7 +119,7 @@ def _fast_path(
     """Whether commits fold into a stream table, why, and by which plan."""
     if compiled is None:
         return False, "QUERY: it no longer fits its sources", None
-    plan = compiled.fast_path
+    plan = fast_path_of(stream, compiled)
     if isinstance(plan, NoFastPath):
         return False, f"{plan.code}: {plan.reason}", None
     if refused is not None:

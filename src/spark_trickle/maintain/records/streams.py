@@ -201,7 +201,7 @@ def _stream_table(row: tuple[Any, ...], sources: Iterable[Source], fast: bool) -
         tuple(Segment(**segment) for segment in json.loads(segments)),
         generation,
         tuple(sources),
-        fast,
+        fast_path=fast,
     )
 
 
