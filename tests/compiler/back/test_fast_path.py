@@ -81,7 +81,7 @@ REFUSED = {
     "SELECT CAST(k AS VARCHAR(2)) AS m, count(*) AS c FROM t GROUP BY 1": ("EXPRESSION", "a cast"),
     "SELECT TRY_CAST(b AS INT) AS m, count(*) AS c FROM t GROUP BY 1": ("EXPRESSION", "TRY_CAST"),
     "SELECT date_trunc('day', x) AS m, count(*) AS c FROM t GROUP BY 1": ("EXPRESSION", ""),
-    "SELECT k COLLATE UNICODE_CI AS m, count(*) AS c FROM t GROUP BY 1": ("EXPRESSION", "COLLATE"),
+    "SELECT k COLLATE UNICODE_CI AS m, count(*) AS c FROM t GROUP BY 1": ("COLLATION", "collation"),
     "SELECT k FROM t WHERE n > 1": ("NO_AGGREGATE", "no aggregate"),
     "SELECT t.k, count(*) AS c FROM t JOIN u ON t.id = u.id GROUP BY t.k": ("SEVERAL_TABLES", ""),
     "SELECT k, count(*) AS c FROM t WHERE id IN (SELECT id FROM u) GROUP BY k": (
