@@ -138,6 +138,8 @@ class _Cutter:
         if not values or not others or (len(others) == 1 and isinstance(core(others[0]), Scan)):
             return node
         known = {column.id for child in others for column in child.columns}
+        if not known or not any(map(scans, others)):
+            return node  # no column to store, or rows that never change: SELECT without FROM
         inside = tuple(c for c in node.conditions if column_ids(c) <= known)
         rest = tuple(c for c in node.conditions if c not in inside)
         if any(isinstance(condition, exp.EQ | exp.NullSafeEQ) for condition in rest):

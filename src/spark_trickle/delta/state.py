@@ -19,8 +19,8 @@ from spark_trickle.ir.aggregates import (
     Other,
     Term,
     classify,
-    decimal_parameters,
 )
+from spark_trickle.ir.decimals import decimal_parameters
 from spark_trickle.ir.nodes import Aggregate, Distinct, Node, Project
 from spark_trickle.ir.scalars import column_id, ref, substitute
 from spark_trickle.ir.types import Column

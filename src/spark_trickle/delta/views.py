@@ -16,7 +16,7 @@ from spark_trickle.ir.scalars import ref, substitute
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import fresh_ids
 
-KEPT = "__kept"
+KEPT = "__trickle_kept"
 """Whether the view has the row."""
 _BOOLEAN = exp.DataType.build("boolean")
 
@@ -29,7 +29,7 @@ def viewed(part: Part) -> str | None:
 
 def beside_names(view: Part) -> list[str]:
     """What the columns of a view are called beside those of its segment."""
-    return [f"__beside_{number}" for number in range(len(view.columns))]
+    return [f"__trickle_beside_{number}" for number in range(len(view.columns))]
 
 
 def with_view(delta: Node, segment: Part, view: Part) -> Node:

@@ -32,7 +32,7 @@ def stage_query(
             hint="name the columns to fill: INSERT INTO t (a, b) …",
         )
     # The query may name two columns alike; their order is what counts.
-    names = [f"__c{i}" for i in range(len(columns))]
+    names = [f"__trickle_c{i}" for i in range(len(columns))]
     given = {column.name: name for column, name in zip(columns, names, strict=True)}
     return _stage(writer, frame.toDF(*names), table, given)
 

@@ -152,7 +152,7 @@ class MergeRunner:
                 if column.name in values[k]:
                     self._guard(builder.own(", CASE WHEN "), k).own(" THEN ")
                     values[k][column.name](builder)
-                    builder.own(f" END AS `__v{k}_{i}`")
+                    builder.own(f" END AS `__trickle_v{k}_{i}`")
         builder.own(f" FROM {self.target.view} AS {quoted(self.target.alias)} {self._join()} ")
         self._source(builder).own(" ON (")
         return self.runner.user(builder, self.statement.condition).own(")")
@@ -201,7 +201,7 @@ class MergeRunner:
         given = []
         for k, chosen in enumerate(values):
             names = {
-                c.name: f"__v{k}_{i}"
+                c.name: f"__trickle_v{k}_{i}"
                 for i, c in enumerate(self.target.table.columns)
                 if c.name in chosen
             }

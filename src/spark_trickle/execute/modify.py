@@ -108,7 +108,7 @@ def _selection(runner: QueryRunner, target: Target, values: dict[str, Span]) -> 
     for i, column in enumerate(target.table.columns):
         if column.name in values:
             add_value(runner, builder.own(", "), column, values[column.name])
-            builder.own(f" AS `__c{i}`")
+            builder.own(f" AS `__trickle_c{i}`")
     return builder.own(f" FROM {target.view} AS {quoted(target.alias)}")
 
 
@@ -137,7 +137,7 @@ def update(
         runner.user(builder.own(" WHERE ("), statement.condition).own(")")
     frame = runner.run(builder.build())
     given = {
-        column.name: f"__c{i}" if column.name in values else old_name(i)
+        column.name: f"__trickle_c{i}" if column.name in values else old_name(i)
         for i, column in enumerate(target.table.columns)
     }
     located, staged = affected(writer, frame, target, given)

@@ -4,6 +4,10 @@ Additive law: state = sum over rows of weight * term, so the state of after is t
 plus the state of the delta, and the value is a function of the states alone. It holds exactly only
 where sums are exact: integers and decimals, never floats. The variance family is left out on
 purpose: Spark merges float moments, and a sum of squares would differ in the last digits.
+
+A state is never narrower than any sum of a delta: what a batch adds and takes away may pass the
+ends of BIGINT where the sum of the group does not. Only the value is cut to Spark's own type, where
+Spark's cast raises in ANSI mode and keeps the low 64 bits without it, as Spark's own sum does.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from spark_trickle.ir import averages
+from spark_trickle.ir.decimals import LONG, decimal_parameters, decimal_type
 from spark_trickle.ir.scalars import conjunction
 
 Type = exp.DataType.Type
@@ -104,48 +110,39 @@ def _count_if(arguments: list[exp.Expression], condition: exp.Expression | None)
 
 
 def _sum(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
-    total = _sum_type(arguments[0])
+    argument = arguments[0]
+    total = _sum_type(argument)
     if total is None:
         return Other()
+    result = BIGINT if _is_bigint(argument) else total
 
     def formula(states: list[exp.Expression]) -> exp.Expression:
-        return _when(_positive(states[1]), exp.cast(states[0], total))
+        return _when(_positive(states[1]), exp.cast(states[0], result))
 
-    return Additive(_sum_and_count(arguments[0], total, condition), formula)
+    value = exp.cast(argument.copy(), LONG) if _is_bigint(argument) else argument
+    return Additive(_sum_and_count(argument, value, total, condition), formula)
 
 
 def _average(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
-    """Spark divides as doubles for integers, and as decimals with four more digits for decimals.
-
-    Past 2^53 Spark's own integer average depends on the order of rows; below it, this is exact.
-    """
+    """Spark divides as doubles for integers, and as decimals with four more digits for decimals."""
     argument = arguments[0]
     total = _sum_type(argument)
     if total is None:
         return Other()
     decimal = decimal_parameters(argument.type)
+    if decimal is not None and not averages.is_exact(*decimal):
+        return Other()
 
     def formula(states: list[exp.Expression]) -> exp.Expression:
+        total, count = states
         if decimal is None:
-            double = exp.DataType(this=Type.DOUBLE)
-            quotient: exp.Expression = exp.Div(
-                this=exp.cast(states[0], double),
-                expression=exp.cast(states[1].copy(), double.copy()),
-                typed=False,
-                safe=True,
-            )
+            quotient = averages.of_integers(total, count)
         else:
-            precision, scale = decimal
-            divided = exp.Div(
-                this=states[0],
-                expression=exp.cast(states[1].copy(), decimal_type(20, 0)),
-                typed=False,
-                safe=True,
-            )
-            quotient = exp.cast(divided, decimal_type(min(38, precision + 4), min(38, scale + 4)))
-        return _when(_positive(states[1]), quotient)
+            quotient = averages.of_decimals(total, count, *decimal)
+        return _when(_positive(count), quotient)
 
-    return Additive(_sum_and_count(argument, total, condition), formula)
+    value = averages.as_double(argument) if _is_bigint(argument) else argument
+    return Additive(_sum_and_count(argument, value, total, condition), formula)
 
 
 def _bool_and(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
@@ -193,33 +190,15 @@ RULES |= {
 }
 
 
-def decimal_type(precision: int, scale: int) -> exp.DataType:
-    """DECIMAL(precision, scale)."""
-    parameters = [
-        exp.DataTypeParam(this=exp.Literal.number(precision)),
-        exp.DataTypeParam(this=exp.Literal.number(scale)),
-    ]
-    return exp.DataType(this=Type.DECIMAL, expressions=parameters)
-
-
-def decimal_parameters(type: exp.DataType | None) -> tuple[int, int] | None:
-    """Precision and scale of a decimal type; None for every other type."""
-    if type is None or type.this != Type.DECIMAL:
-        return None
-    numbers = [int(parameter.name) for parameter in type.expressions]
-    match numbers:
-        case []:
-            return 10, 0
-        case [precision]:
-            return precision, 0
-        case _:
-            return numbers[0], numbers[1]
-
-
 def _sum_type(argument: exp.Expression) -> exp.DataType | None:
-    """The type Spark gives the sum, or None where sums are not exact."""
+    """A type that holds the sum of 10^10 rows, or None where sums are not exact.
+
+    Of decimals of more than 28 digits it holds as much as Spark's own sum, and no more.
+    """
     if argument.type is None:
         return None
+    if _is_bigint(argument):
+        return decimal_type(29, 0)
     if argument.type.this in INTEGERS:
         return BIGINT
     decimal = decimal_parameters(argument.type)
@@ -228,11 +207,21 @@ def _sum_type(argument: exp.Expression) -> exp.DataType | None:
     return decimal_type(min(38, decimal[0] + 10), decimal[1])
 
 
+def _is_bigint(argument: exp.Expression) -> bool:
+    return argument.type is not None and argument.type.this == Type.BIGINT
+
+
 def _sum_and_count(
-    argument: exp.Expression, total: exp.DataType, condition: exp.Expression | None
+    argument: exp.Expression,
+    value: exp.Expression,
+    total: exp.DataType,
+    condition: exp.Expression | None,
 ) -> tuple[Term, ...]:
-    zero = exp.cast(exp.Literal.number(0), argument.type or BIGINT)
-    value: exp.Expression = exp.Coalesce(this=argument.copy(), expressions=[zero])
+    """The sum of ``value``, which is NULL where ``argument`` is, and how many there are."""
+    zero = exp.cast(
+        exp.Literal.number(0), LONG if _is_bigint(argument) else argument.type or BIGINT
+    )
+    value = exp.Coalesce(this=value.copy(), expressions=[zero])
     if condition is not None:
         value = _when(condition, value, zero.copy())
     return Term("sum", value, total), _counting("count", [_present(argument)], condition)

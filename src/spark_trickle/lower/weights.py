@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from spark_trickle.errors import InternalError
-from spark_trickle.ir.aggregates import decimal_type
+from spark_trickle.ir.decimals import decimal_type
 from spark_trickle.ir.types import WEIGHT
 from spark_trickle.lower.block import aliased, big, identifier
 

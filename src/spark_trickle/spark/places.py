@@ -17,7 +17,7 @@ from spark_trickle.storage.records import ROW_ID, ScanPlan
 from spark_trickle.storage.versions.preimages import FILE, POSITION, remember
 from spark_trickle.storage.versions.transaction import Transaction
 
-OLD = "__old"
+OLD = "__trickle_old"
 MOST = 50_000_000
 """The places of so many rows, 16 bytes each, are brought into this process at once, no more."""
 

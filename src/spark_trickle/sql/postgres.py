@@ -13,7 +13,7 @@ from sqlglot.errors import UnsupportedError
 from sqlglot.generators.spark import SparkGenerator
 
 from spark_trickle.errors import ParseError
-from spark_trickle.ir.aggregates import decimal_type
+from spark_trickle.ir.decimals import decimal_type
 from spark_trickle.sql.dialects import TrickleSpark, TrickleSparkGenerator
 
 DIVISION = "typed_division__"

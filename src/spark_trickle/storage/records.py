@@ -23,6 +23,16 @@ FILE_VERSION_FIELD = 2147483539
 DEFAULT_SCHEMA = "main"
 HIDDEN_SCHEMA = "__trickle"
 """The schema of tables that hold private state; users do not see it listed."""
+_OUR_PREFIXES = ("__trickle", "__beside_", "_ducklake_internal_")
+_OUR_NAMES = frozenset({ROW_ID, WEIGHT, "__row", "__rows", "__kept", "__branch", "__position"})
+
+
+def is_reserved(column: str) -> bool:
+    """Whether the name of a column is one that may stand beside users' columns in our own queries.
+
+    New names of ours begin with ``__trickle_``.
+    """
+    return column.lower().startswith(_OUR_PREFIXES) or column.lower() in _OUR_NAMES
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def _value(rows: pa.Table, e: exp.Expression) -> pa.ChunkedArray | pa.Scalar | N
         case exp.Column():
             return rows.column(e.name) if _kind(rows.schema.field(e.name).type) else None
         case exp.Literal():
-            return pa.scalar(e.name if e.is_string else _number(e.name))
+            return pa.scalar(e.name) if e.is_string else _number(e.name)
         case exp.Cast() if e.to.this == exp.DataType.Type.DATE and isinstance(e.this, exp.Literal):
             try:
                 return pa.scalar(date.fromisoformat(e.this.name))
@@ -112,10 +112,14 @@ def _value(rows: pa.Table, e: exp.Expression) -> pa.ChunkedArray | pa.Scalar | N
             return None
 
 
-def _number(text: str) -> int | Decimal | float:
-    if text.isdigit():
-        return int(text)
-    return Decimal(text) if text.replace(".", "", 1).isdigit() else float("nan")
+def _number(text: str) -> pa.Scalar | None:
+    """A number with all its digits; None for what Arrow has no exact type for."""
+    if not text.replace(".", "", 1).isdigit():
+        return None
+    try:
+        return pa.scalar(Decimal(text) if "." in text or int(text) >= 1 << 63 else int(text))
+    except pa.ArrowInvalid:
+        return None
 
 
 def _kind(type: pa.DataType) -> str:

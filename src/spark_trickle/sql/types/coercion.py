@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from spark_trickle.ir.aggregates import decimal_parameters, decimal_type
+from spark_trickle.ir.decimals import decimal_parameters, decimal_type
 
 Type = exp.DataType.Type
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from spark_trickle.ir.aggregates import arguments, decimal_type, function_name
+from spark_trickle.ir.aggregates import arguments, function_name
+from spark_trickle.ir.decimals import decimal_type
 from spark_trickle.sql.text import Text
 from spark_trickle.sql.types import coercion as c
 from spark_trickle.sql.types.result_types import Call, result_type

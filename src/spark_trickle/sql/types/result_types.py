@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.ir.aggregates import decimal_parameters, decimal_type
+from spark_trickle.ir.decimals import decimal_parameters, decimal_type
 from spark_trickle.sql.text import Text
 from spark_trickle.sql.types import coercion as c
 

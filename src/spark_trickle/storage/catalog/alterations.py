@@ -17,18 +17,15 @@ from spark_trickle.storage.files.types import length_of, make_column, parse_spar
 from spark_trickle.storage.files.values import plain_value, to_text
 from spark_trickle.storage.records import (
     DEFAULT_SCHEMA,
-    FILE_ROW_ID,
-    FILE_VERSION,
+    HIDDEN_SCHEMA,
     ROW_ID,
-    WEIGHT,
     Column,
     NewColumn,
     Table,
     TableName,
+    is_reserved,
 )
 from spark_trickle.storage.versions.planning import conform
-
-_RESERVED = frozenset({ROW_ID, WEIGHT, FILE_ROW_ID, FILE_VERSION})
 
 
 def folder_name(name: str) -> str:
@@ -80,7 +77,7 @@ def new_table(
     ids = itertools.count(1)
     made: list[Column] = []
     for column in columns:
-        _check_new_name(name, made, column.name)
+        _check_new_name(name, made, column.name, name.schema)
         made.append(_made(column, ids))
     table = Table(
         number,
@@ -119,13 +116,16 @@ def _made(column: NewColumn, ids: Iterator[int]) -> Column:
     return made
 
 
-def _check_new_name(table: object, columns: Sequence[Column], name: str) -> None:
+def _check_new_name(table: object, columns: Sequence[Column], name: str, schema: str) -> None:
     if not name:
         raise BindError(f"table {table} has a column without a name")
     if any(c.name.lower() == name.lower() for c in columns):
         raise AlreadyExistsError(f"table {table} has two columns named {name}")
-    if name.lower() in _RESERVED:
-        raise BindError(f"the column name {name} is reserved", hint="choose another name")
+    if is_reserved(name) and schema.lower() != HIDDEN_SCHEMA:
+        raise BindError(
+            f"the column name {name} is reserved for spark-trickle's own queries",
+            hint="choose another name, or give the column an alias: names of ours begin with __",
+        )
 
 
 def _named(table: Table, name: str) -> Column:
@@ -146,7 +146,7 @@ def renamed_table(structure: Structure, table: Table, to: TableName) -> Table:
 
 
 def with_column(table: Table, column: NewColumn, first: int) -> Table:
-    _check_new_name(table, table.columns, column.name)
+    _check_new_name(table, table.columns, column.name, table.schema)
     if not column.nullable and column.initial is None:
         raise BindError(
             f"column {column.name} cannot be added as NOT NULL without a default",
@@ -166,7 +166,8 @@ def without_column(table: Table, name: str) -> Table:
 
 def with_renamed_column(table: Table, name: str, to: str) -> Table:
     column = _named(table, name)
-    _check_new_name(table, [c for c in table.columns if c.id != column.id], to)
+    others = [c for c in table.columns if c.id != column.id]
+    _check_new_name(table, others, to, table.schema)
     return replace(
         table,
         columns=tuple(replace(c, name=to) if c.id == column.id else c for c in table.columns),

@@ -46,7 +46,7 @@ DEAD_SHARE = 0.3
 """A file with at least this share of dead rows is worth rewriting."""
 _CHUNK_ROWS = 512 * 1024
 _TARGET_BYTES = 128 << 20
-_DEATH = "__death"
+_DEATH = "__trickle_death"
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,9 @@ def _all_columns(connection: Connection, table: Table, oldest: int) -> tuple[Col
         if i + 1 < len(begins) and begins[i + 1][1] <= oldest:
             continue
         for column in columns_at(connection, table.id, schema_version):
-            known = found.setdefault(column.id, replace(column, name=f"__dropped_{column.id}"))
+            known = found.setdefault(
+                column.id, replace(column, name=f"__trickle_dropped_{column.id}")
+            )
             if (known.type, known.children) != (column.type, column.children):
                 return None
     plain = [replace(c, nullable=True) for c in found.values()]

@@ -330,7 +330,7 @@ class Planner:
         return self.caches.inlined_columns[key]
 
 
-_TIMES = ("__begin", "__end")
+_TIMES = ("__trickle_begin", "__trickle_end")
 
 
 def inlined_schema(table: Table) -> pa.Schema:
