@@ -17,11 +17,12 @@ from spark_trickle.delta.describe import describe_delta, describe_parts, describ
 from spark_trickle.delta.fast_path import FastPath, NoFastPath, describe_fast_path, fast_path
 from spark_trickle.delta.needs import Need, needs
 from spark_trickle.delta.parts import delta_part
-from spark_trickle.delta.segment import Part, cut
+from spark_trickle.delta.segment import Part, Strategy, cut
 from spark_trickle.delta.support import FullOnly, Verdict, incremental, obstacle
 from spark_trickle.delta.views import KEPT, beside_names, with_view
 from spark_trickle.errors import NameHint, UnsupportedQueryError, UserError
 from spark_trickle.ir.check import check
+from spark_trickle.ir.decimals import decimal_parameters
 from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import Node, Project, TopK
 from spark_trickle.ir.types import Notice, Source, Version
@@ -35,6 +36,7 @@ from spark_trickle.sql.parse import Parsed, parse_query
 from spark_trickle.sql.postgres import DIVISION
 from spark_trickle.sql.types.builtins import BUILTINS
 from spark_trickle.sql.types.clock import names_moment
+from spark_trickle.sql.types.coercion import rules
 from spark_trickle.sql.types.functions import UNPROVEN_CODE, VOLATILE_CODE, is_volatile
 
 _CHANCE = (VOLATILE_CODE, UNPROVEN_CODE, "TABLESAMPLE")
@@ -59,18 +61,29 @@ def compile_query(
     views: Mapping[str, str] | None = None,
     hint: NameHint | None = None,
     functions: Mapping[str, bool] | None = None,
+    ansi: bool = True,
 ) -> CompiledQuery:
-    """Every stage of one query; raises ParseError, BindError or UnsupportedQueryError."""
-    bound = bind(sql, sources, views, dialect, hint, functions)
+    """Every stage of one query; raises ParseError, BindError or UnsupportedQueryError.
+
+    ``ansi``: by which rules types meet; Spark's setting decides.
+    """
+    with rules(ansi=ansi):
+        bound = bind(sql, sources, views, dialect, hint, functions)
+        return _compiled(bound, sql, sources, dialect, ansi)
+
+
+def _compiled(
+    bound: Bound, sql: str, sources: Mapping[str, Source], dialect: str, ansi: bool
+) -> CompiledQuery:
     normalized = None if bound.plan is None else normalize(bound.plan)
     refused = obstacle(normalized, bound.blockers)
     if refused is not None:
-        return CompiledQuery(sql, dialect, bound, normalized, refused, ())
+        return CompiledQuery(sql, dialect, bound, normalized, refused, (), ansi)
     assert normalized is not None
     parts = tuple(
         replace(part, plan=merge(part.plan)) for part in cut(normalized, sources, bound.names)
     )
-    return CompiledQuery(sql, dialect, bound, normalized, incremental(parts), parts)
+    return CompiledQuery(sql, dialect, bound, normalized, incremental(parts), parts, ansi)
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,7 @@ class CompiledQuery:
     verdict: Verdict
     parts: tuple[Part, ...]
     """Segments in the order in which they are computed, then the result; empty if FullOnly."""
+    ansi: bool = True
 
     @cached_property
     def parsed(self) -> Parsed:
@@ -135,7 +149,7 @@ class CompiledQuery:
         """How each commit's changes fold into the stored groups, or why they do not."""
         if isinstance(self.verdict, FullOnly):
             return NoFastPath(self.verdict.code, self.verdict.message)
-        return fast_path(self.parts)
+        return fast_path(self.parts, ansi=self.ansi)
 
     def delta(self, changed: Collection[str], insert_only: Collection[str] = ()) -> DeltaPlan:
         """The delta of every part when exactly these sources changed.
@@ -236,6 +250,18 @@ class PartDelta:
         plan = delta_part(self.part, self.changed, self.insert_only, nearby=True)
         assert plan is not None
         return check(plan, stage=f"the delta of {self.part.name} nearby", shared=True)
+
+    @cached_property
+    def recomputed(self) -> PartDelta | None:
+        """The same change by the touched groups, where sums over the delta may need more digits
+        than a decimal has; None where they cannot."""
+        if self.part.strategy not in (Strategy.ADDITIVE, Strategy.EXTREMUM):
+            return None
+        digits = [decimal_parameters(column.type) for column in self.part.columns]
+        if not any(found is not None and found[0] == 38 for found in digits):
+            return None
+        part = replace(self.part, strategy=Strategy.TOUCHED)
+        return PartDelta.of(part, self.changed, self.insert_only)
 
     def query(
         self, names: TableNames, *, nearby: bool = False, view: Part | None = None

@@ -141,6 +141,11 @@ class CommitUnknownError(TrickleError):
     """The connection broke during COMMIT: look whether it took effect before you try again."""
 
 
+class QuarantineWarning(UserWarning):
+    """A stream table was read that is out of service: its rows are those of its last good refresh,
+    or were damaged since."""
+
+
 class InternalError(TrickleError):
     """A bug in spark-trickle; carries the explain text where there is one."""
 

@@ -158,7 +158,8 @@ class Lake(StreamTableMethods):
 
     def table(self, name: str, version: int | None = None) -> DataFrame:
         """The table at a version (default: the newest)."""
-        return self._engine.scan(self._catalog.scan(TableName.of(name), version))
+        plan = self._catalog.scan(TableName.of(name), version)
+        return self._engine.scan(plan, newest=version is None)
 
     def tables(self) -> list[Table]:
         """The tables of the newest version; starts no Spark."""

@@ -15,7 +15,7 @@ from spark_trickle.delta import touched as touched_law
 from spark_trickle.delta.change import Change, difference
 from spark_trickle.ir.nodes import Aggregate, Filter, Join, Node, OuterJoin, Scan, UnionAll
 from spark_trickle.ir.scalars import ref
-from spark_trickle.ir.types import Column, Version
+from spark_trickle.ir.types import Column, Schema, Version
 from spark_trickle.ir.walk import Ids
 from spark_trickle.lower import joins as lowered_joins
 from spark_trickle.lower import query as lowered_query
@@ -91,9 +91,9 @@ def groups_never_die(patch: Patch) -> None:
 def scalar_row_dies(patch: Patch) -> None:
     """A scalar aggregate loses its one row when its input is empty."""
 
-    def replaced(state: Aggregate, groups: additive.Groups, merged: Node) -> Node:
+    def replaced(state: Aggregate, groups: additive.Groups, merged: Node, sums: Schema) -> Node:
         rows = additive.stored_rows(state, groups) if state.keys else groups.before
-        return difference(additive.alive(state, merged), rows)
+        return difference(additive.alive(sums, merged), rows)
 
     patch.setattr(additive, "replaced", replaced)
 

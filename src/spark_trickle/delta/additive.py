@@ -60,7 +60,8 @@ def delta_state(stored: Stored, delta: Node, ids: Ids) -> Node:
     outputs: list[tuple[Column, exp.Expression]]
     outputs = [(key, ref(added[key.id])) for key in state.keys]
     outputs += [(c, plus(groups.stored[c.id], added[c.id])) for c, _ in state.calls]
-    return replaced(state, groups, Project(groups.plan, tuple(outputs)))
+    merged = Project(groups.plan, tuple(outputs))
+    return replaced(state, groups, merged, tuple(column for column, _ in state.calls))
 
 
 def beside_stored(sums: Node, ids: Ids) -> Node:
@@ -86,13 +87,18 @@ def touched_groups(stored: Stored, sums: Node, moved: list[exp.Expression], ids:
     keys = sums.columns[: len(state.keys)]
     if not keys:
         return Groups(Join((sums, before)), keys, own, before)
-    sums = Filter(sums, disjunction(moved))
+    sums = Filter(sums, has_moved(moved))
     conditions = tuple(
         null_safe_equal(key, own[column.id]) for key, column in zip(keys, state.keys, strict=True)
     )
     padded = tuple(replace(column, nullable=True) for column in before.columns)
     plan = OuterJoin(sums, before, OuterKind.LEFT, conditions, sums.columns + padded)
     return Groups(plan, keys, own, before)
+
+
+def has_moved(tests: list[exp.Expression]) -> exp.Expression:
+    """Whether a delta changes anything of a group."""
+    return disjunction(tests)
 
 
 def plus(stored: Column, added: Column) -> exp.Expression:
@@ -102,17 +108,22 @@ def plus(stored: Column, added: Column) -> exp.Expression:
     return exp.cast(exp.Add(this=known, expression=ref(added)), added.type.copy())
 
 
-def replaced(state: Aggregate, groups: Groups, merged: Node) -> Node:
-    """The merged states in place of the stored ones."""
+def replaced(state: Aggregate, groups: Groups, merged: Node, sums: Schema) -> Node:
+    """The merged states in place of the stored ones; ``sums`` are all but the extrema."""
     if not state.keys:
         return difference(merged, groups.before)
-    return difference(alive(state, merged), stored_rows(state, groups))
+    return difference(alive(sums, merged), stored_rows(state, groups))
 
 
-def alive(state: Aggregate, merged: Node) -> Node:
-    """Without the groups that have no rows left."""
+def alive(sums: Schema, merged: Node) -> Node:
+    """Without the groups of which nothing is left.
+
+    A group with fewer than no rows, or with a sum of no rows, cannot be: the stored state was wrong.
+    It stays in the delta for whoever applies it to refuse.
+    """
     zero = exp.Literal.number(0)
-    return Filter(merged, exp.GT(this=ref(row_count(state)), expression=zero))
+    left = [exp.NEQ(this=ref(column), expression=zero.copy()) for column in sums]
+    return Filter(merged, disjunction(left))
 
 
 def stored_rows(state: Aggregate, groups: Groups) -> Node:

@@ -7,7 +7,7 @@ from datetime import date
 
 from sqlglot import exp
 
-from spark_trickle.ir.aggregates import decimal_parameters
+from spark_trickle.ir.decimals import decimal_parameters
 from spark_trickle.ir.exact import EPOCH, INTEGER_BITS, Call, Constant, Exact, Kind, Op, Type
 
 BOOLEAN, INT, BIGINT, DOUBLE = map(Type, (Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.DOUBLE))

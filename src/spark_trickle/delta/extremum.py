@@ -59,11 +59,13 @@ def delta_extremum(
         for column, kind in extrema
     }
     merged = _merged(state, groups, sums, extremes)
+    added = tuple(column for column, _ in state.calls if column.id not in extremes)
     if only_inserts(input.delta, insert_only):
-        return replaced(state, groups, merged)
-    lost = disjunction([_lost(extreme) for extreme in extremes.values()])
+        return replaced(state, groups, merged, added)
+    merged, lost = _checked(state, merged, list(extremes.values()))
     kept = Filter(merged.input, exp.Not(this=exp.paren(_sure(lost))))
-    clean = alive(state, replace(merged, input=kept)) if state.keys else replace(merged, input=kept)
+    merged = replace(merged, input=kept)
+    clean = alive(added, merged) if state.keys else merged
     again = _recomputed(state, Filter(groups.plan, _sure(lost)), groups, input.after, ids)
     rows = UnionAll((clean, again), state.columns)
     return difference(rows, stored_rows(state, groups) if state.keys else groups.before)
@@ -152,6 +154,38 @@ def _lost(extreme: Extreme) -> exp.Expression:
     deleted = kind(this=ref(extreme.deleted), expression=ref(extreme.stored))
     as_good = kind(this=ref(extreme.inserted), expression=ref(extreme.stored))
     return conjunction([_sure(deleted), exp.Not(this=_sure(as_good))])
+
+
+def _checked(
+    state: Aggregate, merged: Project, extremes: list[Extreme]
+) -> tuple[Project, exp.Expression]:
+    """The merged states, with -1 rows where the stored one cannot be; and which are to be recomputed.
+
+    A group that lost more rows than it had, or a value beyond its extremum, is not healed by
+    recomputing it: it stays in the delta for whoever applies it to refuse.
+    """
+    count = row_count(state)
+    wrong = disjunction([_wrong(extreme) for extreme in extremes])
+    zero = exp.Literal.number(0)
+    outputs = []
+    rows: exp.Expression = zero
+    for column, value in merged.outputs:
+        if column.id == count.id:
+            rows = value
+            breach = exp.cast(exp.Literal.number(-1), column.type.copy())
+            value = exp.Case(ifs=[exp.If(this=wrong.copy(), true=breach)], default=value.copy())
+        outputs.append((column, value))
+    lost = disjunction([_lost(extreme) for extreme in extremes])
+    there = exp.GTE(this=rows.copy(), expression=zero.copy())
+    lost = conjunction([lost, exp.Not(this=exp.paren(_sure(wrong))), there])
+    return replace(merged, outputs=tuple(outputs)), lost
+
+
+def _wrong(extreme: Extreme) -> exp.Expression:
+    """A value was deleted that the stored extremum says was not there."""
+    beyond = _beats(extreme.largest)(this=ref(extreme.deleted), expression=ref(extreme.stored))
+    unknown = exp.Is(this=ref(extreme.stored), expression=exp.null())
+    return conjunction([_known(extreme.deleted), disjunction([unknown, _sure(beyond)])])
 
 
 def _known(column: Column) -> exp.Expression:

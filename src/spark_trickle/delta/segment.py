@@ -74,6 +74,8 @@ class Part:
     strategy: Strategy
     extrema: tuple[tuple[Column, Extremum], ...] = ()
     """The stored columns that are MIN or MAX, under ``EXTREMUM``."""
+    counts: Schema = ()
+    """The stored columns that count rows of a group, beside ``__rows``."""
 
 
 def cut(
@@ -114,7 +116,7 @@ class _Cutter:
         still_top = top and isinstance(node, Project | Filter)
         inputs = tuple(self.rewrite(child, top=still_top) for child in children(node))
         node = self._beside_value(with_children(node, inputs))
-        if not isinstance(node, Keyed) or not scans(node):
+        if not isinstance(node, Keyed) or not scans(node) or not node.columns:
             return node
         if not top and _repeatable(node) and clustered(node, self._sources):
             return node
@@ -125,7 +127,8 @@ class _Cutter:
             return Project(stored, tuple((column, ref(own)) for column, own in pairs))
         strategy = Strategy.EXTREMUM if state.extrema else Strategy.ADDITIVE
         aggregate = state.aggregate
-        stored = self._store(Part("", aggregate, (), aggregate.keys, strategy, state.extrema))
+        part = Part("", aggregate, (), aggregate.keys, strategy, state.extrema, state.counts)
+        stored = self._store(part)
         return finalised(state, stored)
 
     def _beside_value(self, node: Node) -> Node:

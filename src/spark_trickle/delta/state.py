@@ -42,6 +42,8 @@ class State:
     """The original outputs over the columns of ``aggregate``."""
     extrema: tuple[tuple[Column, Extremum], ...] = ()
     """The state columns that are MIN or MAX; all others are sums."""
+    counts: tuple[Column, ...] = ()
+    """The sums that count rows of the group: from 0 to ``__rows``."""
 
 
 def state_of(node: Aggregate | Distinct, ids: Ids) -> State | None:
@@ -67,7 +69,7 @@ def state_of(node: Aggregate | Distinct, ids: Ids) -> State | None:
             case Other():
                 raise AssertionError("refused above")
     aggregate = Aggregate(node.input, node.keys, tuple(states.calls))
-    return State(aggregate, tuple(values), tuple(states.extrema))
+    return State(aggregate, tuple(values), tuple(states.extrema), tuple(states.counts))
 
 
 class _States:
@@ -77,6 +79,7 @@ class _States:
         rows = ids.column(ROWS, BIGINT, nullable=False)
         self.calls: list[tuple[Column, exp.Expression]] = [(rows, exp.Count(this=exp.Star()))]
         self.extrema: list[tuple[Column, Extremum]] = []
+        self.counts: list[Column] = []
         self._ids = ids
         self._scalar = scalar
         self._known: dict[str, Column] = {_key(_ONE): rows}
@@ -87,6 +90,8 @@ class _States:
             name = f"__{column.name}_{term.name}"
             self._known[_key(term)] = self._ids.column(name, term.type, nullable=False)
             self.calls.append((self._known[_key(term)], _call(term, scalar=self._scalar)))
+            if term.counts:
+                self.counts.append(self._known[_key(term)])
         return self._known[_key(term)]
 
     def extremum(self, kind: Extremum, call: exp.Expression, column: Column) -> Column:

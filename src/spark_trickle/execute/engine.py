@@ -52,6 +52,8 @@ class Engine:
         self.settings = settings
         self.relations: dict[str, Callable[[], pa.Table]] = {}
         """Relations of the schema ``trickle``, made when a query asks for them."""
+        self.reading: Callable[[Table], None] | None = None
+        """Told which tables users read at their newest version."""
         self._frames: Frames | None = None
         self._desks: Desks | None = None
 
@@ -100,9 +102,11 @@ class Engine:
             self._frames.close()
             self._frames = None
 
-    def scan(self, plan: ScanPlan) -> DataFrame:
+    def scan(self, plan: ScanPlan, *, newest: bool = True) -> DataFrame:
         from spark_trickle.spark.lazy import translated
 
+        if newest and self.reading is not None:
+            self.reading(plan.table)
         return translated(self.frames.scan(plan))
 
     def changes(self, plan: ChangePlan) -> DataFrame:
@@ -202,7 +206,9 @@ class Engine:
         from spark_trickle.execute.query import QueryRunner
 
         frames = frames or self.frames
-        return QueryRunner(frames.spark, frames, source, sql, ctes, self.relations)
+        return QueryRunner(
+            frames.spark, frames, source, sql, ctes, self.relations, reading=self.reading
+        )
 
     @property
     def _frames_for_changes(self) -> Frames:

@@ -23,7 +23,7 @@ from spark_trickle.statements.conditions import (
 from spark_trickle.statements.cursor import Span
 from spark_trickle.statements.names import TableReference, cte_names, find_tables
 from spark_trickle.statements.splices import Splice, Spliced, TextBuilder, splice_names
-from spark_trickle.storage.records import ScanPlan
+from spark_trickle.storage.records import ScanPlan, Table
 
 if TYPE_CHECKING:
     from spark_trickle.spark.session import DataFrame, SparkSession
@@ -65,6 +65,8 @@ class QueryRunner:
     """Further stretches of the text that Spark gets in other words."""
     sent: Spliced | None = None
     """What Spark was sent."""
+    reading: Callable[[Table], None] | None = None
+    """Told which tables are read, but not of those at a version of the past."""
 
     def __post_init__(self) -> None:
         span = self.ctes
@@ -138,6 +140,8 @@ class QueryRunner:
                 plan = self.source.catalog.scan(name, version)
             else:
                 plan = self.source.scan(self.source.table(name))
+                if self.reading is not None:
+                    self.reading(plan.table)
         except NotFoundError as error:
             if not travels:
                 return None

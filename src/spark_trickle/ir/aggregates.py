@@ -33,6 +33,8 @@ class Term:
     name: str
     value: exp.Expression
     type: exp.DataType
+    counts: bool = False
+    """Whether the value is 0 or 1, so that the sum lies between 0 and the number of rows."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +245,7 @@ def _counting(name: str, tests: list[exp.Expression], condition: exp.Expression 
     one: exp.Expression = exp.Literal.number(1)
     if tests:
         one = _when(conjunction(tests), one, exp.Literal.number(0))
-    return Term(name, one, BIGINT)
+    return Term(name, one, BIGINT, counts=True)
 
 
 def _only_where(argument: exp.Expression, condition: exp.Expression | None) -> exp.Expression:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any, assert_never
 
 import pyarrow as pa
 
 from spark_trickle.arguments import checked_methods
-from spark_trickle.errors import RefreshError, UserError
+from spark_trickle.errors import QuarantineWarning, RefreshError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.definer import Definition
 from spark_trickle.maintain.immediate.participant import StreamTableParticipant
+from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.monitor import (
     Difference,
     StreamTableInfo,
@@ -34,7 +36,7 @@ from spark_trickle.maintain.watch.overview import (
 from spark_trickle.maintain.watch.recommend import Recommendation
 from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.statements import stream as ast
-from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
+from spark_trickle.storage.records import DEFAULT_SCHEMA, Table, TableName
 from spark_trickle.storage.upkeep.maintenance import oldest_kept
 
 
@@ -49,6 +51,7 @@ class StreamTableMethods:
     def _attach(self, engine: Engine) -> None:
         """Have statements looked at, and offer the relations of the schema ``trickle``."""
         engine.catalog.participants.append(StreamTableParticipant(lambda: self._streams))
+        engine.reading = self._warn
         engine.relations["stream_tables"] = lambda: tables_relation(self.stream_tables())
         engine.relations["refresh_history"] = lambda: history_relation(self.refresh_history())
         engine.relations["graph"] = lambda: graph_relation(self.graph())
@@ -60,6 +63,19 @@ class StreamTableMethods:
         if self._opened_streams is None:
             self._opened_streams = StreamTables(self._engine)
         return self._opened_streams
+
+    def _warn(self, table: Table) -> None:
+        """Tell who reads a stream table that is out of service."""
+        self._streams  # noqa: B018  makes the records on first use
+        with self._engine.catalog.reading() as connection:
+            broken = records.broken(connection)
+        if table.uuid in broken:
+            warnings.warn(
+                f"stream table {table} is out of service: its contents may be wrong or old; "
+                f"run repair_stream_table({str(table)!r})",
+                QuarantineWarning,
+                stacklevel=5,
+            )
 
     def create_stream_table(
         self,

@@ -33,6 +33,11 @@ class Meaning:
     """By name, in lower case: those that the query calls."""
 
     @property
+    def ansi(self) -> bool:
+        """Whether types meet, and overflow fails, by Spark's ANSI rules."""
+        return self.settings.get("spark.sql.ansi.enabled", "true").lower() == "true"
+
+    @property
     def function_set(self) -> str:
         """Equal for the same functions, empty for none."""
         return ",".join(f"{name}={f.identity}" for name, f in sorted(self.functions.items()))

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from spark_trickle.settings import Settings
@@ -214,17 +214,24 @@ class Run:
             self.spark_queries += 1
             return self._spilled(spill).limit(most).toArrow()
 
-    def insert_spilled(self, table: Table, spill: Spill) -> int:
-        """Insert the rows with positive weight, as often as it says."""
+    def insert_spilled(
+        self, table: Table, spill: Spill, wrong: str | None = None
+    ) -> tuple[int, int]:
+        """Insert the rows with positive weight, as often as it says; how many, and how many of
+        them meet the test ``wrong``."""
         names = [F.col(quote(column.name)) for column in table.columns]
+        tested = Observation()
         with spark_errors():
             gained = self._spilled(spill).where(F.col(WEIGHT) > 0)
+            if wrong is not None:
+                gained = gained.observe(tested, F.count_if(F.expr(wrong)).alias("wrong"))
             copies = F.explode(F.sequence(F.lit(1), F.col(WEIGHT))).alias(_NUMBER)
             frame = gained.select(*names, copies).select(*names)
             frame = frame.to(spark_schema(table.columns, ids=False))
             self.spark_queries += 1
             files = Writer(self._tx, self._settings).write_files(table, frame)
-        return self._tx.insert_files(table, files)
+            refused = 0 if wrong is None else int(tested.get["wrong"])
+        return self._tx.insert_files(table, files), refused
 
     def locate(self, plan: ScanPlan, by: Sequence[str], lost: Rows) -> tuple[pa.Table, int]:
         """Places (KEY, ROW) of stored rows equal to the lost ones in the columns ``by``, and how

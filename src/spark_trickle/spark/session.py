@@ -98,6 +98,14 @@ class SessionHolder:
         found = self._active()
         return None if found is None else in_zone(found, needed)
 
+    @property
+    def ansi(self) -> bool:
+        """Whether Spark is in ANSI mode; asks no Spark unless one is there."""
+        name = "spark.sql.ansi.enabled"
+        if self._session is None:
+            return (self._settings.spark or {}).get(name, "true").lower() == "true"
+        return str(self._session.conf.get(name)).lower() == "true"
+
     @staticmethod
     def _active() -> SparkSession | None:
         """A session that this process already has; looking for one imports no pyspark."""

@@ -22,6 +22,7 @@ from spark_trickle.maintain.apply.locating import (
     weights,
 )
 from spark_trickle.maintain.apply.matching import row_keys
+from spark_trickle.maintain.apply.states import State, breach
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.read.search import Search
 from spark_trickle.storage.records import WEIGHT, ScanPlan, Table
@@ -40,6 +41,10 @@ class Stored:
     """Columns that few rows share; files are sorted by them."""
     unique: bool = False
     """Whether no two rows share a key, so that the key alone finds a row."""
+    state: State | None = None
+    """Set where the table holds sums over groups of rows."""
+    single: bool = False
+    """Whether the table is one row: an aggregate without a key."""
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -57,10 +62,18 @@ def apply_delta(run: Run, tx: Transaction, stored: Stored, delta: Rows) -> Appli
     """Stage the delta in the transaction."""
     if isinstance(delta, Spill):
         deleted = _delete_by_query(run, tx.scan(stored.table), stored, delta)
-        return Applied(run.insert_spilled(stored.table, delta), deleted)
+        wrong = None if stored.state is None else stored.state.wrong_sql()
+        inserted, refused = run.insert_spilled(stored.table, delta, wrong)
+        if refused:
+            raise breach(stored.table, refused)
+        return Applied(inserted, deleted)
     weights = delta.column(WEIGHT)
     lost = delta.filter(pc.less(weights, 0))
     gained = delta.filter(pc.greater(weights, 0))
+    if stored.state is not None and gained.num_rows:
+        refused = stored.state.wrong(gained)
+        if refused:
+            raise breach(stored.table, refused)
     deleted = _delete(run, tx, stored, lost) if lost.num_rows else 0
     inserted = tx.insert_rows(stored.table, repeated(gained)) if gained.num_rows else 0
     return Applied(inserted, deleted)

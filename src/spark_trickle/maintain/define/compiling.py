@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from sqlglot import exp
 
@@ -42,8 +42,11 @@ def tables_read(catalog: Catalog, query: str, dialect: str, version: int) -> dic
 class Compiler:
     """Compiles queries; the same text over the same columns is compiled once."""
 
-    def __init__(self, hint: NameHint | None = None) -> None:
+    def __init__(
+        self, hint: NameHint | None = None, ansi: Callable[[], bool] = lambda: True
+    ) -> None:
         self._hint = hint
+        self._ansi = ansi
         self._kept: OrderedDict[object, CompiledQuery] = OrderedDict()
 
     def stream(self, stream: StreamTable) -> CompiledQuery:
@@ -56,11 +59,12 @@ class Compiler:
         self, query: str, dialect: str, tables: Iterable[Table], meaning: Meaning | None = None
     ) -> CompiledQuery:
         tables = tuple(tables)
-        functions = None
+        functions, ansi = None, self._ansi()
         if meaning is not None:
             functions = {name: known.deterministic for name, known in meaning.functions.items()}
+            ansi = meaning.ansi
         asked = None if functions is None else tuple(sorted(functions.items()))
-        key = (query, dialect, tuple(map(_shape, tables)), asked)
+        key = (query, dialect, ansi, tuple(map(_shape, tables)), asked)
         if key not in self._kept:
             self._kept[key] = compile_query(
                 query,
@@ -68,6 +72,7 @@ class Compiler:
                 dialect=dialect,
                 hint=self._hint,
                 functions=functions,
+                ansi=ansi,
             )
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

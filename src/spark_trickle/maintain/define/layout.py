@@ -11,6 +11,7 @@ from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import BindError
 from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, Scan
 from spark_trickle.maintain.apply.delta import Stored
+from spark_trickle.maintain.apply.states import State
 from spark_trickle.maintain.records.streams import Segment, StreamTable
 from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.storage.records import HIDDEN_SCHEMA, NewColumn, Table, TableName
@@ -83,9 +84,37 @@ def stored(tables: dict[str, Table], compiled: CompiledQuery) -> dict[str, Store
         return {RESULT: Stored(tables[RESULT], ())}
     parts = {part.name: part for part in all_parts(compiled)}
     return {
-        name: Stored(tables[name], tuple(key.name for key in part.keys), is_unique(part, parts))
+        name: Stored(
+            tables[name],
+            tuple(key.name for key in part.keys),
+            is_unique(part, parts),
+            state_of(part),
+            single=_is_single(part),
+        )
         for name, part in parts.items()
     }
+
+
+def _is_single(part: Part) -> bool:
+    stored = part.strategy is not Strategy.ALGEBRA
+    return stored and isinstance(part.plan, Aggregate) and not part.plan.keys
+
+
+def state_of(part: Part) -> State | None:
+    """Which columns of a part are sums over groups, if it is a state of sums."""
+    if part.strategy not in (Strategy.ADDITIVE, Strategy.EXTREMUM):
+        return None
+    assert isinstance(part.plan, Aggregate)
+    names = {column.id: column.name for column in part.columns}
+    extrema = {column.id for column, _ in part.extrema}
+    counts = {column.id for column in part.counts}
+    rows, *others = [column.id for column, _ in part.plan.calls if column.id not in extrema]
+    return State(
+        names[rows],
+        tuple(names[id] for id in others if id in counts),
+        tuple(names[id] for id in others if id not in counts),
+        keyed=bool(part.keys),
+    )
 
 
 def segments_of(tables: dict[str, Table]) -> tuple[Segment, ...]:

@@ -74,6 +74,9 @@ def _compared(rows: pa.Table, test: exp.Expression) -> np.ndarray | None:
     left, right = _value(rows, test.this), _value(rows, test.expression)
     if left is None or right is None or _kind(left.type) != _kind(right.type):
         return None
+    if pa.types.is_integer(left.type) != pa.types.is_integer(right.type):
+        # Of an integer and a decimal beyond its type Spark takes ``<`` as true, even of NULL.
+        return None
     try:
         return _mask(compare(left, right), rows.num_rows)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

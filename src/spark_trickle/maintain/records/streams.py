@@ -163,6 +163,12 @@ def create_tables(connection: Connection) -> None:
         connection.execute(statement)
 
 
+def broken(connection: Connection) -> frozenset[str]:
+    """The uuids of the stream tables that an error took out of service."""
+    found = connection.execute("SELECT uuid FROM trickle_stream_table WHERE status = ?", (ERROR,))
+    return frozenset(uuid for (uuid,) in found)
+
+
 def load(connection: Connection) -> list[StreamTable]:
     """All stream tables, in the order of their names."""
     if not connection.has_table("trickle_stream_table"):

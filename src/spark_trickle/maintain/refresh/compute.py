@@ -15,12 +15,14 @@ from spark_trickle.delta.change import difference
 from spark_trickle.delta.needs import Need, Origins, by_deltas
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.views import KEPT, beside_names, viewed
+from spark_trickle.errors import ExecutionError
 from spark_trickle.ir.nodes import Scan
 from spark_trickle.ir.types import Version
 from spark_trickle.ir.walk import fresh_ids, scans
 from spark_trickle.lower.query import lower, lower_delta
 from spark_trickle.maintain.apply.delta import Applied, Stored, apply_delta
 from spark_trickle.maintain.apply.matching import subtract
+from spark_trickle.maintain.apply.states import one_row
 from spark_trickle.maintain.gather.finding import Finder, pruned
 from spark_trickle.maintain.gather.near_views import NearViews, columns_read
 from spark_trickle.maintain.gather.nearby import Nearby, comparable, distinct, inexact, nearby
@@ -121,10 +123,23 @@ class Computation:
             if (plan := self.sources[name].changes) is not None and plan.insert_only
         )
         for delta in self.compiled.delta(changed, insert_only).parts:
+            stored = self.stored[delta.part.name]
+            if stored.single:
+                one_row(stored.table, self._scan(delta.part.name, Version.BEFORE).rows)
             if delta.part.name != RESULT or self.reserve is None:
-                self._apply(delta.part.name, self._compute(delta))
+                self._apply(delta.part.name, self._exactly(delta))
         if self.reserve is not None:
             self._move(self.reserve, frozenset(changed) | self.applied.keys(), insert_only)
+
+    def _exactly(self, delta: PartDelta) -> Rows:
+        """The delta of a part; by recomputing its groups where a sum over the changes overflows:
+        the sum of the group may still fit, and if not, the error is Spark's own."""
+        try:
+            return self._compute(delta)
+        except ExecutionError:
+            if delta.recomputed is None:
+                raise
+            return self._compute(delta.recomputed)
 
     def _compute(self, delta: PartDelta) -> Rows:
         """The delta of a part; if there is a view of it, the view's is put aside."""

@@ -69,7 +69,7 @@ class Refresher:
     engine: Engine
 
     def __post_init__(self) -> None:
-        self.compiler = Compiler(self.engine.name_hint)
+        self.compiler = Compiler(self.engine.name_hint, lambda: self.engine.holder.ansi)
 
     def refresh(
         self,

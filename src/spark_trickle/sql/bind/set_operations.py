@@ -118,7 +118,7 @@ def _counted(
     )
     counts = ids.column("left_rows", BIGINT), ids.column("right_rows", BIGINT)
     calls = tuple(
-        (count, typed(exp.Sum(this=ref(side)), BIGINT))
+        (count, typed(exp.CountIf(this=boolean(_is_one(side))), BIGINT))
         for count, side in zip(counts, sides, strict=True)
     )
     grouped = Aggregate(union, columns, calls)
@@ -128,6 +128,10 @@ def _counted(
     number = ids.column("copy", BIGINT, False)
     copies = Generate(kept, exp.Explode(this=series), (number,))
     return Project(copies, passing(columns))
+
+
+def _is_one(side: Column) -> exp.Expression:
+    return exp.EQ(this=ref(side), expression=exp.Literal.number(1))
 
 
 def _times(difference: bool, left: Column, right: Column) -> exp.Expression:

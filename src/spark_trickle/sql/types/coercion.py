@@ -1,10 +1,14 @@
 """Spark's types and how they meet: least common types, decimal arithmetic, comparability.
 
-The rules are those of ANSI mode, Spark 4's default. ``UNKNOWN`` stands for the result of a function
-whose type we do not know; it goes with everything.
+The rules are those of ANSI mode, Spark 4's default, unless ``rules(ansi=False)`` says otherwise.
+``UNKNOWN`` stands for the result of a function whose type we do not know; it goes with everything.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from sqlglot import exp
 
@@ -42,6 +46,24 @@ _SYNONYMS = {
     Type.MEDIUMINT: INT,
 }
 _MONTH_UNITS = ("YEAR", "MONTH", "QUARTER", "YEARS", "MONTHS", "QUARTERS")
+
+
+_ANSI: ContextVar[bool] = ContextVar("ansi", default=True)
+
+
+@contextmanager
+def rules(*, ansi: bool) -> Iterator[None]:
+    """Compile by the rules of ANSI mode, or of what Spark had before it."""
+    token = _ANSI.set(ansi)
+    try:
+        yield
+    finally:
+        _ANSI.reset(token)
+
+
+def with_string(number: exp.DataType, *, integral: bool) -> exp.DataType:
+    """The type of arithmetic on a text and a number."""
+    return BIGINT if integral and number.this in INTEGERS and _ANSI.get() else DOUBLE
 
 
 def canonical(type: exp.DataType) -> exp.DataType:
@@ -132,7 +154,9 @@ def _common_number(a: exp.DataType, b: exp.DataType) -> exp.DataType:
     if a.this in INTEGERS and b.this in INTEGERS:
         return max(a, b, key=lambda type: INTEGERS.index(type.this))
     if a.this in FLOATS or b.this in FLOATS:
-        small = (Type.FLOAT, Type.TINYINT, Type.SMALLINT)
+        small = (
+            (Type.FLOAT, Type.TINYINT, Type.SMALLINT) if _ANSI.get() else (Type.FLOAT, *INTEGERS)
+        )
         return FLOAT if a.this in small and b.this in small else DOUBLE
     (p1, s1), (p2, s2) = as_decimal(a) or (38, 0), as_decimal(b) or (38, 0)
     scale = max(s1, s2)
@@ -140,6 +164,8 @@ def _common_number(a: exp.DataType, b: exp.DataType) -> exp.DataType:
 
 
 def _common_with_string(other: exp.DataType) -> exp.DataType | None:
+    if not _ANSI.get():
+        return None if other.this in (Type.BOOLEAN, Type.BINARY) or is_nested(other) else STRING
     if other.this in INTEGERS:
         return BIGINT
     if is_numeric(other):
@@ -167,6 +193,8 @@ def _common_nested(a: exp.DataType, b: exp.DataType) -> exp.DataType | None:
 
 def comparable(a: exp.DataType, b: exp.DataType) -> bool:
     """Whether Spark compares values of the two types."""
+    if not _ANSI.get() and Type.TEXT in (a.this, b.this):
+        return not is_nested(a) and not is_nested(b)
     return common(a, b) is not None and a.this != Type.MAP
 
 

@@ -109,8 +109,7 @@ def _numbers(node: exp.Expression, left: exp.DataType, right: exp.DataType) -> e
         return c.BIGINT
     if c.Type.TEXT in (left.this, right.this):
         other = right if left.this == c.Type.TEXT else left
-        integral = other.this in c.INTEGERS and not isinstance(node, exp.Div)
-        return c.BIGINT if integral else c.DOUBLE
+        return c.with_string(other, integral=not isinstance(node, exp.Div))
     if left.this in c.FLOATS or right.this in c.FLOATS:
         return c.common(left, right) or c.DOUBLE
     if c.Type.DECIMAL in (left.this, right.this):

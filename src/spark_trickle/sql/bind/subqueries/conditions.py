@@ -248,6 +248,10 @@ def _mark(
     outer = frozenset(column.id for column in node.columns)
     keyed = equality_keys(inner, outer, environment.ids)
     ids = environment.ids
+    if keyed is not None and not keyed[1]:
+        # One row if there is any: DISTINCT needs a column to tell that from an aggregate's one row.
+        marked, (mark,) = extended(Project(keyed[0], ()), [("mark", boolean(exp.true()))], ids)
+        return _found(left_join(node, Distinct(marked), keyed[2]), mark)
     if keyed is not None:
         below, keys, conditions = keyed
         unique: Node = Distinct(Project(below, passing(by_id(keys).values())))
@@ -260,9 +264,11 @@ def _mark(
             same(ref(offered[id]), ref(column)) for id, column in plan.columns.items()
         )
     marked, (mark,) = extended(unique, [("mark", boolean(exp.true()))], ids)
-    joined = left_join(node, marked, conditions)
-    found = exp.Not(this=exp.Is(this=ref(mark), expression=exp.null()))
-    return joined, boolean(found)
+    return _found(left_join(node, marked, conditions), mark)
+
+
+def _found(joined: Node, mark: Column) -> tuple[Node, exp.Expression]:
+    return joined, boolean(exp.Not(this=exp.Is(this=ref(mark), expression=exp.null())))
 
 
 def reads_outside(query: NestedQuery, offered: frozenset[int]) -> frozenset[int]:
