@@ -100,3 +100,12 @@ def test_values_out_of_range(text, type_text):
     assert literal is not None
     with pytest.raises(Misfit):
         store(literal, type_text, "UTC")
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_no_digit_of_a_long_number_is_lost(sign):
+    """Python's own arithmetic keeps 28 digits."""
+    text = sign + "3" * 30 + "." + "7" * 8
+    literal = read_literal(text)
+    assert literal is not None
+    assert store(literal, "decimal(38,8)", "UTC") == (True, Decimal(text))

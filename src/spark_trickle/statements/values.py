@@ -207,7 +207,7 @@ def _number(text: str, minus: bool) -> Literal | None:
         return Literal(kind, value if kind == "int" else Decimal(value), shown)
     if re.fullmatch(r"\d+\.\d*|\.\d+", lowered):
         number = Decimal(lowered)
-        return Literal("decimal", -number if minus else number, shown)
+        return Literal("decimal", number.copy_negate() if minus else number, shown)
     if re.fullmatch(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+|(e[+-]?\d+)?d)", lowered):
         double = float(lowered.rstrip("d"))
         return Literal("double", -double if minus else double, shown)
