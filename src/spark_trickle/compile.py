@@ -18,7 +18,7 @@ from spark_trickle.delta.fast_path import FastPath, NoFastPath, describe_fast_pa
 from spark_trickle.delta.needs import Need, needs
 from spark_trickle.delta.parts import delta_part
 from spark_trickle.delta.segment import Part, Strategy, cut
-from spark_trickle.delta.support import FullOnly, Verdict, incremental, obstacle
+from spark_trickle.delta.support import FullOnly, Verdict, incremental, obstacle, silent_overflow
 from spark_trickle.delta.views import KEPT, beside_names, with_view
 from spark_trickle.errors import NameHint, UnsupportedQueryError, UserError
 from spark_trickle.ir.check import check
@@ -77,6 +77,8 @@ def _compiled(
 ) -> CompiledQuery:
     normalized = None if bound.plan is None else normalize(bound.plan)
     refused = obstacle(normalized, bound.blockers)
+    if refused is None and normalized is not None and not ansi:
+        refused = silent_overflow(normalized)
     if refused is not None:
         return CompiledQuery(sql, dialect, bound, normalized, refused, (), ansi)
     assert normalized is not None

@@ -11,6 +11,7 @@ from sqlglot import exp
 from spark_trickle.delta.segment import Part, Strategy, core
 from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.errors import Position
+from spark_trickle.ir.decimals import decimal_parameters
 from spark_trickle.ir.explain import headline
 from spark_trickle.ir.nodes import (
     Aggregate,
@@ -43,6 +44,8 @@ class Law:
     reads: str
 
 
+SUMMED_DIGITS = 28
+"""Spark sums decimals of so many digits with ten more, which no table overflows."""
 CONSTANT = Law("constant", "nothing: it never changes")
 FEED = Law("change feed", "the changes of the source between two versions")
 LINEAR = Law("linear", "the delta of its input")
@@ -98,6 +101,24 @@ def obstacle(plan: Node | None, blockers: tuple[Blocker, ...] = ()) -> FullOnly 
         found = _obstacle(node)
         if found is not None:
             return found
+    return None
+
+
+def silent_overflow(plan: Node) -> FullOnly | None:
+    """A sum that has no digits to spare, where overflow gives NULL in silence: no state could tell
+    such a NULL from a sum that came back into range."""
+    for node in nodes(plan):
+        for _, call in node.calls if isinstance(node, Aggregate) else ():
+            for sum in call.find_all(exp.Sum):
+                decimal = decimal_parameters(sum.this.type)
+                if decimal is not None and decimal[0] > SUMMED_DIGITS:
+                    return FullOnly(
+                        "DECIMAL_SUM",
+                        f"without ANSI mode a sum of DECIMAL({decimal[0]},{decimal[1]}) becomes "
+                        "NULL when it overflows, and may come back",
+                        hint=f"CAST to a DECIMAL of at most {SUMMED_DIGITS} digits, or make the "
+                        "stream table with spark.sql.ansi.enabled",
+                    )
     return None
 
 

@@ -6,6 +6,7 @@ import pytest
 from sqlglot import exp
 
 from spark_trickle.compile import compile_query
+from spark_trickle.delta.support import FullOnly
 from spark_trickle.ir.types import Column, Source
 
 TYPES = {"s": "string", "i": "int", "b": "bigint", "f": "float", "d": "date", "n": "decimal(10,2)"}
@@ -45,3 +46,14 @@ def test_a_sum_of_text_and_numbers_is_a_sum_of_floats() -> None:
         for on in (True, False)
     }
     assert kinds == {True: "additive", False: "touched"}
+
+
+@pytest.mark.parametrize(
+    ("type", "code"), [("DECIMAL(28,2)", None), ("DECIMAL(29,2)", "DECIMAL_SUM")]
+)
+def test_a_sum_that_may_become_null_in_silence(type: str, code: str | None) -> None:
+    query = f"SELECT i, 1 + sum(CAST(b AS {type})) AS x FROM t GROUP BY i"
+    for ansi in (True, False):
+        verdict = compile_query(query, {"t": T}, ansi=ansi).verdict
+        found = verdict.code if isinstance(verdict, FullOnly) else None
+        assert found == (None if ansi else code)
