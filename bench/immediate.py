@@ -15,6 +15,7 @@ from spark_trickle.tpch import data, queries
 from spark_trickle.tpch.churn import Churn, Insert
 
 SINGLE = 200
+FEW = 20
 LINES = 60_000
 
 
@@ -23,7 +24,8 @@ def run(folder: Path, repeat: int) -> list[Figure]:
     spark = start_session("UTC", {"spark.driver.memory": "2g"})
     console.print("what IMMEDIATE costs …")
     with connect(folder / "immediate", spark=spark) as lake:
-        return [_many_in_one(lake, repeat), *_bulk(lake, folder, max(2, repeat // 2))]
+        figures = [*_folded(lake, repeat), _many_in_one(lake, repeat)]
+        return [*figures, *_bulk(lake, folder, max(2, repeat // 2))]
 
 
 def _compared(
@@ -31,6 +33,30 @@ def _compared(
 ) -> Figure:
     with_it, without = side_by_side(followed, plain, repeat)
     return Figure(name, with_it, without, with_it / without, bar)
+
+
+def _folded(lake: Lake, repeat: int) -> list[Figure]:
+    """Sums over one table fold at commit, without Spark."""
+    for table, followers in (("bare", 0), ("one", 1), ("ten", 10)):
+        lake.sql(f"CREATE TABLE {table} (k INT, v INT)")
+        for number in range(followers):
+            query = f"SELECT k, sum(v) AS s, count(*) AS n FROM {table} GROUP BY k"
+            lake.create_stream_table(f"{table}_{number}", query, refresh_mode="IMMEDIATE")
+
+    def write(table: str) -> None:
+        for i in range(FEW):
+            lake.sql(f"INSERT INTO {table} VALUES ({i % 3}, {i})")
+
+    return [
+        _compared(
+            f"single-row INSERT with {name} FAST_PATH table(s) to without",
+            bar,
+            repeat,
+            partial(write, name),
+            partial(write, "bare"),
+        )
+        for name, bar in (("one", 2.0), ("ten", 5.0))
+    ]
 
 
 def _many_in_one(lake: Lake, repeat: int) -> Figure:
