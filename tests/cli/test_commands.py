@@ -104,7 +104,7 @@ def test_formats_read_back(here: Path) -> None:
     table = list(csv.DictReader(io.StringIO(run(*words, "csv", cwd=here).out)))
     assert [row["data_type"] for row in table] == ["bigint", "string"]
     marked = run(*words, "markdown", cwd=here).out.splitlines()
-    assert marked[1].replace(" ", "").strip("|").split("|") == ["---"] * 5
+    assert marked[1].replace(" ", "").strip("|").split("|") == ["---"] * 6
     ran = run(*words, "json", "--output", "out.json", cwd=here)
     assert (ran.code, ran.out) == (0, "")
     assert json.loads((here / "out.json").read_text()) == by_json

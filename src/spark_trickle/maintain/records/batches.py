@@ -14,7 +14,7 @@ TABLE = """CREATE TABLE IF NOT EXISTS trickle_batch (
 
 def applied(connection: Connection, table: Table, batch: str) -> bool:
     """Whether the batch was committed into the table before."""
-    return bool(
+    return connection.has_table("trickle_batch") and bool(
         connection.execute(
             "SELECT 1 FROM trickle_batch WHERE table_uuid = ? AND batch = ?", (table.uuid, batch)
         )
@@ -25,6 +25,7 @@ def recorder(table: Table, batch: str) -> Record:
     """Remembers the batch in the commit of its rows; a conflict if somebody was faster."""
 
     def record(connection: Connection, version: int) -> None:
+        connection.execute(TABLE)
         if applied(connection, table, batch):
             raise CommitConflictError(f"batch {batch} of {table} was committed meanwhile")
         connection.execute(

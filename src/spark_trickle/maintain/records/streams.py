@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from spark_trickle.maintain.records import batches
 from spark_trickle.maintain.records.bound import Bound, bound_from_json
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.versions.transaction import Connection
@@ -159,12 +158,14 @@ class RefreshReport:
 
 
 def create_tables(connection: Connection) -> None:
-    for statement in (*TABLES, batches.TABLE):
+    for statement in TABLES:
         connection.execute(statement)
 
 
 def broken(connection: Connection) -> frozenset[str]:
     """The uuids of the stream tables that an error took out of service."""
+    if not connection.has_table("trickle_stream_table"):
+        return frozenset()
     found = connection.execute("SELECT uuid FROM trickle_stream_table WHERE status = ?", (ERROR,))
     return frozenset(uuid for (uuid,) in found)
 

@@ -91,6 +91,8 @@ def _moves(connection: Connection, known: Known) -> list[tuple[int, int]]:
 
 
 def _newest(connection: Connection) -> dict[str, RefreshReport]:
+    if not connection.has_table("trickle_refresh"):
+        return {}
     rows = connection.execute(
         "SELECT r.stream_uuid, r.report FROM trickle_refresh r JOIN (SELECT stream_uuid, "
         "max(started_at) AS at FROM trickle_refresh GROUP BY stream_uuid) n "
