@@ -14,6 +14,7 @@ _CHILD = r"""
 import json, sys, duckdb
 job = json.load(sys.stdin)
 c = duckdb.connect()
+c.execute("SET enable_progress_bar = false")  # it would stand among the answers
 for e in job["extensions"]:
     c.execute(f"LOAD '{e}'")
 c.execute("SET TimeZone = 'UTC'")

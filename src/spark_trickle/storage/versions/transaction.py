@@ -10,27 +10,24 @@ from typing import Any
 import pyarrow as pa
 
 from spark_trickle.errors import InternalError, TrickleError
-from spark_trickle.storage.catalog import alterations
 from spark_trickle.storage.catalog.database import Connection
-from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.records import (
     ROW_ID,
     ChangePlan,
-    NewColumn,
     NewFile,
     Positions,
     Savepoint,
     ScanPlan,
     Table,
-    TableName,
 )
 from spark_trickle.storage.versions import rebase
 from spark_trickle.storage.versions.commit import Record, Work
 from spark_trickle.storage.versions.ownership import Owned, may_stand
 from spark_trickle.storage.versions.participants import Late, Participant
 from spark_trickle.storage.versions.rebase import Progress
+from spark_trickle.storage.versions.restructuring import Restructuring
 from spark_trickle.storage.versions.row_files import in_files, too_many
 from spark_trickle.storage.versions.staging import (
     Staged,
@@ -46,24 +43,20 @@ __all__ = ["Connection", "Record", "Transaction"]
 _INLINE_BYTES = 1 << 20
 
 
-class Transaction:
+class Transaction(Restructuring):
     """Made by ``Catalog.begin``. Not safe for use from several threads at once."""
 
     base: int
     """The version this transaction reads."""
 
     def __init__(self, lake: Lake, base: int, participants: Sequence[Participant] = ()) -> None:
+        self._before = lake.structure(base)
+        super().__init__(lake, Progress(self._before))
         self.base = base
         self.participants = participants
-        self._lake = lake
-        self._before = lake.structure(base)
-        self._state = Progress(self._before)
         self._savepoints: list[Progress] = []
         self._owned = Owned(lake.files)
-        self._next_id = -1
-        self._top_columns: dict[int, int] = {}
         self._late: Mapping[int, Staged] = {}
-        self._over = False
 
     def __enter__(self) -> Transaction:
         return self
@@ -77,10 +70,6 @@ class Transaction:
     @property
     def version(self) -> int:
         return self.base
-
-    def table(self, name: TableLike) -> Table:
-        """The table as this transaction sees it; NotFoundError if there is none."""
-        return self._state.structure.table(name)
 
     def find(self, uuid: str) -> Table | None:
         """The table with that identity, whatever it is called."""
@@ -111,84 +100,6 @@ class Transaction:
     def _base_plan(self, table: Table) -> ScanPlan | None:
         old = self._before.by_id(table.id)
         return None if old is None else self._lake.scan(old, self.base)
-
-    # Structure
-
-    def create_schema(self, name: str, *, if_not_exists: bool = False) -> None:
-        self._structure(
-            alterations.create_schema(self._state.structure, name, self._new_id(), if_not_exists)
-        )
-
-    def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        self._structure(alterations.drop_schema(self._state.structure, name, if_exists, cascade))
-
-    def create_table(
-        self,
-        name: str | TableName,
-        columns: Sequence[NewColumn],
-        *,
-        primary_key: Sequence[str] = (),
-        cluster_by: Sequence[str] = (),
-        comment: str | None = None,
-    ) -> Table:
-        """AlreadyExistsError if the name is taken, InvalidDataError for a type we cannot keep."""
-        table = alterations.new_table(
-            self._state.structure,
-            TableName.of(name),
-            columns,
-            (primary_key, cluster_by),
-            self._new_id(),
-            comment,
-        )
-        return self._put(table)
-
-    def drop_table(self, table: TableLike) -> None:
-        own = self.table(table)
-        tables = {k: t for k, t in self._state.structure.tables.items() if t.id != own.id}
-        self._structure(replace(self._state.structure, tables=tables))
-        staged = {i: s for i, s in self._state.staged.items() if i != own.id}
-        self._state = replace(self._state, staged=staged)
-
-    def rename_table(self, table: TableLike, to: str | TableName) -> Table:
-        own = self.table(table)
-        renamed = alterations.renamed_table(self._state.structure, own, TableName.of(to))
-        tables = {k: t for k, t in self._state.structure.tables.items() if t.id != own.id}
-        self._structure(replace(self._state.structure, tables=tables))
-        return self._put(renamed)
-
-    def add_column(self, table: TableLike, column: NewColumn) -> Table:
-        own = self.table(table)
-        top = self._top_columns.get(own.id)
-        if top is None:
-            top = self._lake.next_column(own.id) - 1 if own.id >= 0 else 0
-        made = alterations.with_column(own, column, max(top, *alterations.column_ids(own)) + 1)
-        self._top_columns[own.id] = max(alterations.column_ids(made))
-        return self._put(made)
-
-    def drop_column(self, table: TableLike, name: str) -> Table:
-        own = self.table(table)
-        made = alterations.without_column(own, name)
-        if own.id < 0:  # of committed tables the catalog knows all ids ever used
-            top = self._top_columns.get(own.id, 0)
-            self._top_columns[own.id] = max(top, *alterations.column_ids(own))
-        return self._put(made)
-
-    def rename_column(self, table: TableLike, name: str, to: str) -> Table:
-        return self._put(alterations.with_renamed_column(self.table(table), name, to))
-
-    def comment(self, table: TableLike, comment: str | None, column: str | None = None) -> Table:
-        """Say something about a table or one of its columns; None takes it back."""
-        return self._put(alterations.with_comment(self.table(table), comment, column))
-
-    def _put(self, table: Table) -> Table:
-        tables = dict(self._state.structure.tables)
-        tables[table.full_name.key] = table
-        self._structure(replace(self._state.structure, tables=tables))
-        return table
-
-    def _structure(self, structure: Structure) -> None:
-        self._open()
-        self._state = replace(self._state, structure=structure)
 
     # Rows
 
@@ -406,11 +317,3 @@ class Transaction:
         reach("files-synced")
         rest = (state.reads, (*state.records, *records), message)
         return Work(self.base, self._before, structure, state.staged, self._owned, *rest)
-
-    def _new_id(self) -> int:
-        self._next_id -= 1
-        return self._next_id + 1
-
-    def _open(self) -> None:
-        if self._over:
-            raise InternalError("the transaction is over")

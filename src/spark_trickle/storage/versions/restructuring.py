@@ -1,0 +1,112 @@
+"""What a transaction does to the structure of the lake: schemas, tables and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spark_trickle.errors import InternalError
+from spark_trickle.storage.catalog import alterations
+from spark_trickle.storage.catalog.structure import Structure
+from spark_trickle.storage.records import NewColumn, Table, TableName
+from spark_trickle.storage.versions.rebase import Progress
+from spark_trickle.storage.versions.state import Lake, TableLike
+
+
+class Restructuring:
+    """The part of a transaction that changes structure; ids of new things are negative."""
+
+    def __init__(self, lake: Lake, state: Progress) -> None:
+        self._lake = lake
+        self._state = state
+        self._next_id = -1
+        self._top_columns: dict[int, int] = {}
+        self._over = False
+
+    def table(self, name: TableLike) -> Table:
+        """The table as this transaction sees it; NotFoundError if there is none."""
+        return self._state.structure.table(name)
+
+    def create_schema(self, name: str, *, if_not_exists: bool = False) -> None:
+        self._structure(
+            alterations.create_schema(self._state.structure, name, self._new_id(), if_not_exists)
+        )
+
+    def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        self._structure(alterations.drop_schema(self._state.structure, name, if_exists, cascade))
+
+    def create_table(
+        self,
+        name: str | TableName,
+        columns: Sequence[NewColumn],
+        *,
+        primary_key: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        comment: str | None = None,
+    ) -> Table:
+        """AlreadyExistsError if the name is taken, InvalidDataError for a type we cannot keep."""
+        table = alterations.new_table(
+            self._state.structure,
+            TableName.of(name),
+            columns,
+            (primary_key, cluster_by),
+            self._new_id(),
+            comment,
+        )
+        return self._put(table)
+
+    def drop_table(self, table: TableLike) -> None:
+        own = self.table(table)
+        tables = {k: t for k, t in self._state.structure.tables.items() if t.id != own.id}
+        self._structure(replace(self._state.structure, tables=tables))
+        staged = {i: s for i, s in self._state.staged.items() if i != own.id}
+        self._state = replace(self._state, staged=staged)
+
+    def rename_table(self, table: TableLike, to: str | TableName) -> Table:
+        own = self.table(table)
+        renamed = alterations.renamed_table(self._state.structure, own, TableName.of(to))
+        tables = {k: t for k, t in self._state.structure.tables.items() if t.id != own.id}
+        self._structure(replace(self._state.structure, tables=tables))
+        return self._put(renamed)
+
+    def add_column(self, table: TableLike, column: NewColumn) -> Table:
+        own = self.table(table)
+        top = self._top_columns.get(own.id)
+        if top is None:
+            top = self._lake.next_column(own.id) - 1 if own.id >= 0 else 0
+        made = alterations.with_column(own, column, max(top, *alterations.column_ids(own)) + 1)
+        self._top_columns[own.id] = max(alterations.column_ids(made))
+        return self._put(made)
+
+    def drop_column(self, table: TableLike, name: str) -> Table:
+        own = self.table(table)
+        made = alterations.without_column(own, name)
+        if own.id < 0:  # of committed tables the catalog knows all ids ever used
+            top = self._top_columns.get(own.id, 0)
+            self._top_columns[own.id] = max(top, *alterations.column_ids(own))
+        return self._put(made)
+
+    def rename_column(self, table: TableLike, name: str, to: str) -> Table:
+        return self._put(alterations.with_renamed_column(self.table(table), name, to))
+
+    def comment(self, table: TableLike, comment: str | None, column: str | None = None) -> Table:
+        """Say something about a table or one of its columns; None takes it back."""
+        return self._put(alterations.with_comment(self.table(table), comment, column))
+
+    def _put(self, table: Table) -> Table:
+        tables = dict(self._state.structure.tables)
+        tables[table.full_name.key] = table
+        self._structure(replace(self._state.structure, tables=tables))
+        return table
+
+    def _structure(self, structure: Structure) -> None:
+        self._open()
+        self._state = replace(self._state, structure=structure)
+
+    def _new_id(self) -> int:
+        self._next_id -= 1
+        return self._next_id + 1
+
+    def _open(self) -> None:
+        if self._over:
+            raise InternalError("the transaction is over")
