@@ -31,6 +31,7 @@ from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.needed import Needed, needed
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
+from spark_trickle.maintain.refresh.pinned import source_size
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.schedule import schedules
@@ -251,7 +252,7 @@ class StreamTables:
             compiled = self._refresher.compile(stream)
             now = self._catalog.at(tx.base) if stream.follows else None
             pinned = self._refresher.pinned(stream, now)
-            run.reads(self._refresher.source_size(pinned)[1])
+            run.reads(source_size(pinned)[1])
             frame = verified_frame(self._engine, run, stream, compiled, pinned)
             spilled = run.spill_difference(frame, tx.scan(TableName.of(stream.name)))
             return Difference(stream.name, run.head(spilled, 1_000))

@@ -15,7 +15,7 @@ from spark_trickle.errors import InvariantError, TrickleError
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.streams import IMMEDIATE, RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.outcome import Phases, first_report
-from spark_trickle.maintain.refresh.pinned import pinned_source
+from spark_trickle.maintain.refresh.pinned import pinned_source, source_size
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.storage.records import Table, TableName
@@ -96,7 +96,7 @@ class Upkeep:
             report = first_report(stream, IMMEDIATE, pinned, phases)
             choice = BY_DELTA
             changed = sum(report.delta_rows.values())
-            if changed > FEW and 2 * changed > self.refresher.source_size(pinned)[0]:
+            if changed > FEW and 2 * changed > source_size(pinned)[0]:
                 choice = ANEW
             with self.refresher.running(stream, tx) as run:
                 filled = self.refresher.fill(

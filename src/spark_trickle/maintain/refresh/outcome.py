@@ -128,3 +128,9 @@ def first_report(
 def may_differ(source: Pinned) -> bool:
     """Whether the source may have changed."""
     return source.changes is None or not source.changes.empty
+
+
+def followed_report(stream: StreamTable, version: int) -> RefreshReport:
+    """Of a stream table that every commit keeps up to date, at a version of its sources."""
+    reason = "IMMEDIATE: every commit keeps it up to date"
+    return RefreshReport(stream.name, "NO_DATA", reason, stream.refresh_mode, version=version)

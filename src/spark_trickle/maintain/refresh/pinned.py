@@ -64,3 +64,9 @@ class PinnedSource:
 
     def scan(self, table: Table) -> ScanPlan:
         return self._pinned[table.full_name.key].after.scan(table)
+
+
+def source_size(pinned: Mapping[str, Pinned]) -> tuple[int, int]:
+    """The rows and the bytes of all sources."""
+    plans = [source.after.scan(source.table) for source in pinned.values()]
+    return sum(plan.rows for plan in plans), sum(plan.bytes for plan in plans)

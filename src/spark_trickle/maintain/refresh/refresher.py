@@ -41,12 +41,13 @@ from spark_trickle.maintain.refresh.outcome import (
     Phases,
     bugs_told,
     first_report,
+    followed_report,
     may_differ,
     moved_record,
     same_columns,
     save_refresh,
 )
-from spark_trickle.maintain.refresh.pinned import pinned_source
+from spark_trickle.maintain.refresh.pinned import pinned_source, source_size
 from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.maintain.refresh.strategy import Choice, choose
 from spark_trickle.spark.facts import Meaning
@@ -81,7 +82,7 @@ class Refresher:
         """Bring one stream table up to the versions ``after`` of its sources (default: newest)."""
         if stream.refresh_mode == "IMMEDIATE":
             if after is not None:  # of a wave: every commit has brought it up to date
-                return self._current(stream)
+                return followed_report(stream, max(after.values(), default=0))
             asked = "FULL"
         for attempt in range(ATTEMPTS):
             try:
@@ -96,13 +97,6 @@ class Refresher:
                 self.note_failure(stream, asked or stream.refresh_mode, error)
                 raise
         raise AssertionError("unreachable")
-
-    def _current(self, stream: StreamTable) -> RefreshReport:
-        version = self.engine.catalog.version()
-        reason = "IMMEDIATE: every commit keeps it up to date"
-        return RefreshReport(
-            stream.name, NOTHING.mode, reason, stream.refresh_mode, version=version
-        )
 
     def reload(self, stream: StreamTable) -> StreamTable:
         with self.engine.catalog.reading() as connection:
@@ -254,7 +248,7 @@ class Refresher:
         stored = stored_parts(tx, stream, compiled)
         whole = any(segment.whole for segment in stream.segments)
         reason = choice.reason
-        source_rows, source_bytes = self.source_size(pinned)
+        source_rows, source_bytes = source_size(pinned)
         if choice.mode == "FULL":
             run.reads(source_bytes)
         if isinstance(compiled.verdict, FullOnly):
@@ -306,11 +300,6 @@ class Refresher:
 
         return name
 
-    def source_size(self, pinned: Mapping[str, Pinned]) -> tuple[int, int]:
-        """The rows and the bytes of all sources."""
-        plans = [p.after.scan(p.table) for p in pinned.values()]
-        return sum(plan.rows for plan in plans), sum(plan.bytes for plan in plans)
-
     def _choose(
         self,
         stream: StreamTable,
@@ -337,7 +326,7 @@ class Refresher:
             return Choice(mode, "ASKED", "DIFFERENTIAL was asked for")
         with self.engine.catalog.reading() as connection:
             history = records.measured(connection, stream.uuid)
-        choice = choose(history, sum(report.delta_rows.values()), self.source_size(pinned)[0])
+        choice = choose(history, sum(report.delta_rows.values()), source_size(pinned)[0])
         return replace(choice, mode=mode) if choice.mode == "DIFFERENTIAL" else choice
 
     def _rerun(
