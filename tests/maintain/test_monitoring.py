@@ -228,11 +228,6 @@ def test_auto_accepts_what_only_a_full_run_keeps_exact(shop: Lake) -> None:
     assert "FullOnly" in shop.explain("numbered", "verdict")
 
 
-def test_immediate_is_refused_until_it_is_there(shop: Lake) -> None:
-    with pytest.raises(UnsupportedQueryError, match="IMMEDIATE"):
-        shop.sql(f"CREATE STREAM TABLE t REFRESH MODE IMMEDIATE AS {JOINED}")
-
-
 def test_auto_says_what_it_will_and_did_choose(shop: Lake) -> None:
     shop.create_stream_table("totals", JOINED)
     assert shop.explain("totals", "choice") == "NO_DATA, NO_CHANGES: no source changed\n"
