@@ -31,12 +31,14 @@ def told(spark: SparkSession, **settings: str) -> Iterator[None]:
     before = {name: spark.conf.get(name, None) for name in names}
     for name, value in names.items():
         spark.conf.set(name, value)
-    asked = dict(spark.conf.getAll)
-    yield
-    assert dict(spark.conf.getAll) == asked, "the session is as its user left it"
-    assert SparkSession.getActiveSession() is spark
-    for name, old in before.items():
-        spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+    asked, active = dict(spark.conf.getAll), SparkSession.getActiveSession()
+    try:
+        yield
+        assert dict(spark.conf.getAll) == asked, "the session is as its user left it"
+        assert SparkSession.getActiveSession() is active
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
 CASES = {

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+
+_KEEPING = RLock()
 
 
 def clone(session: SparkSession) -> SparkSession | None:
@@ -29,17 +32,19 @@ def active_kept(session: SparkSession) -> Iterator[None]:
     if _java(session) is None:
         yield
         return
-    of_python, of_java = SparkSession._activeSession, SparkSession.getActiveSession()
-    try:
-        yield
-    finally:
-        SparkSession._activeSession = of_python
-        known: Any = getattr(session, "_get_j_spark_session_class", None)
-        sessions = known(getattr(session, "_jvm", None))
-        if of_java is None:
-            sessions.clearActiveSession()
-        else:
-            sessions.setActiveSession(_java(of_java))
+    # One thread at a time: else one takes for the active session what another is about to put back.
+    with _KEEPING:
+        of_python, of_java = SparkSession._activeSession, SparkSession.getActiveSession()
+        try:
+            yield
+        finally:
+            SparkSession._activeSession = of_python
+            known: Any = getattr(session, "_get_j_spark_session_class", None)
+            sessions = known(getattr(session, "_jvm", None))
+            if of_java is None:
+                sessions.clearActiveSession()
+            else:
+                sessions.setActiveSession(_java(of_java))
 
 
 def _java(session: SparkSession) -> Any:
