@@ -37,7 +37,7 @@ def shop(tmp_path: Path, spark: SparkSession) -> Iterator[Lake]:
 TOTALS = "SELECT customer, sum(amount) AS total FROM orders GROUP BY customer"
 
 
-def eventually(what: Callable[[], object], seconds: float = 60.0) -> None:
+def eventually(what: Callable[[], object], seconds: float = 240.0) -> None:
     until = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < until, "it never came true"

@@ -7,6 +7,7 @@ other threads notice nothing and a process that dies leaves nothing behind.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -151,6 +152,11 @@ def _child(base: SparkSession, whole: bool) -> SparkSession:
     clone = getattr(base, "cloneSession", None)  # Spark Connect
     if clone is not None:
         cloned: SparkSession = clone()
+        # At the end of the process it would ask a server that may be gone, again and again, to
+        # forget models; it has none.
+        leaving = getattr(getattr(cloned, "_client", None), "_on_exit", None)
+        if leaving is not None:
+            atexit.unregister(leaving)
         return cloned
     return (classic.clone(base) if whole else None) or base.newSession()
 
