@@ -36,8 +36,9 @@ class Settings:
     """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it."""
     fast_path_bytes: int = 64 << 20
     """Groups of a stream table that are folded at commit: past this much memory it is not."""
-    time_zone: str = "UTC"
-    """Session time zone of a Spark that is started here; a given session keeps its own."""
+    time_zone: str | None = None
+    """The lake's time zone. None: that of a session which the process has, UTC for one started here;
+    a session given to ``connect`` keeps its own."""
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of an object store: ``endpoint``, ``region``, ``access_key``, ``secret_key``, ``session_token``,
     ``path_style``. What is not given comes from the environment; a Spark started here gets the same."""

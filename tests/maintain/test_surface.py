@@ -212,8 +212,8 @@ def test_dependents_of_a_suspended_table_say_so(shop: Lake) -> None:
 
 
 def test_rename(shop: Lake) -> None:
-    shop.create_stream_table("totals", TOTALS)
-    shop.create_stream_table("other", "SELECT id FROM orders")
+    shop.create_stream_table("totals", TOTALS, refresh_mode="DIFFERENTIAL")
+    shop.create_stream_table("other", "SELECT id FROM orders", refresh_mode="DIFFERENTIAL")
     with pytest.raises(AlreadyExistsError):
         shop.sql("ALTER STREAM TABLE totals RENAME TO other")
     shop.sql("ALTER STREAM TABLE totals RENAME TO sums")
@@ -221,10 +221,10 @@ def test_rename(shop: Lake) -> None:
         shop.refresh_stream_table("totals")
     assert "sums" in str(caught.value.hint)
     shop.sql("INSERT INTO orders VALUES (4, 'bob', 2)")
-    refreshed(shop, "sums", "DIFFERENTIAL", "FULL")
+    refreshed(shop, "sums", "DIFFERENTIAL")
     assert rows(shop, "sums") == [("ada", 11), ("bob", 7)]
     assert [r.name for r in shop.refresh_history("sums")] == ["sums", "totals"]
-    shop.create_stream_table("of_sums", "SELECT total FROM sums")
+    shop.create_stream_table("of_sums", "SELECT total FROM sums", refresh_mode="DIFFERENTIAL")
     shop.sql("ALTER STREAM TABLE sums RENAME TO totals")
     shop.sql("INSERT INTO orders VALUES (5, 'eve', 1)")
     assert [r.effective_mode for r in shop.refresh_all()] == ["DIFFERENTIAL"] * 3

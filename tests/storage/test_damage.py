@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -11,12 +12,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_trickle.errors import CatalogError, StorageFullError
+from spark_trickle.errors import CatalogError, StorageFullError, UserError
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files import disk
+from spark_trickle.storage.files.filesystem import same_folder
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn
+from spark_trickle.storage.upkeep.maintenance import remove_orphans
+from support import duck
 
 
 def filled(folder: Path) -> None:
@@ -99,6 +103,44 @@ def test_a_moved_lake_finds_its_files(folder: Path, tmp_path: Path) -> None:
     folder.rename(tmp_path / "elsewhere")
     with Catalog.open(str(tmp_path / "elsewhere")) as catalog:
         assert read_scan(catalog.scan("t")).to_pylist() == [{"a": 1}, {"a": 2}]
+    assert duck.read(tmp_path / "elsewhere/catalog.sqlite", ["SELECT a FROM t ORDER BY a"]) == [
+        [["1"], ["2"]]
+    ]
+
+
+def test_a_copied_lake_has_files_of_its_own(folder: Path, tmp_path: Path) -> None:
+    filled(folder)
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    with Catalog.open(str(folder)) as catalog, Catalog.open(str(copy)) as other:
+        assert same_folder(other.data_path, str(copy / "data"))
+        for number, each in enumerate((catalog, other), 3):
+            tx = each.begin()
+            tx.insert_rows("t", pa.table({"a": pa.array([number] * 2000)}))
+            tx.commit()
+            assert remove_orphans(each, grace_seconds=0.0) == 0
+        for number, each in enumerate((catalog, other), 3):
+            assert set(read_scan(each.scan("t")).column("a").to_pylist()) == {1, 2, number}
+    assert duck.read(copy / "catalog.sqlite", ["SELECT count(*), max(a) FROM t"]) == [
+        [["2002", "4"]]
+    ]
+
+
+def test_a_copy_without_its_files(folder: Path, tmp_path: Path) -> None:
+    filled(folder)
+    (tmp_path / "copy").mkdir()
+    shutil.copy(folder / "catalog.sqlite", tmp_path / "copy")
+    with pytest.raises(UserError, match="data files are not here"):
+        Catalog.open(str(tmp_path / "copy"))
+
+
+def test_a_new_lake_does_not_take_over_the_files_of_another(folder: Path, tmp_path: Path) -> None:
+    filled(folder)
+    with pytest.raises(UserError, match="holds data files already"):
+        Catalog.open(str(tmp_path / "other"), str(folder / "data"))
+    (folder / "catalog.sqlite").unlink()
+    with pytest.raises(UserError, match="holds data files already"):
+        Catalog.open(str(folder))
 
 
 _FULL_DISK = """

@@ -84,8 +84,10 @@ class SessionHolder:
         Asks no Spark unless one is there: that of a session which the process has by then.
         """
         if self._zone is None:
-            self._session = self._session or self._active()
-            self._zone = self._settings.time_zone if self._session is None else zone(self._session)
+            asked = self._settings.time_zone
+            if self._session is None and asked is None:
+                self._session = self._active()
+            self._zone = (asked or "UTC") if self._session is None else zone(self._session)
         return self._zone
 
     @property
@@ -120,7 +122,7 @@ class SessionHolder:
 
         self.owned = True
         stored = hadoop_options(self._settings.storage)
-        return start_session(self._settings.time_zone, {**stored, **self._settings.spark})
+        return start_session(self.time_zone, {**stored, **self._settings.spark})
 
 
 def _context(session: SparkSession | None) -> object:

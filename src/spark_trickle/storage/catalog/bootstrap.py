@@ -116,6 +116,14 @@ def create(connection: Connection, data_path: str) -> None:
     )
 
 
+def move(connection: Connection, data_path: str) -> None:
+    """Note where the data files are now."""
+    connection.execute(
+        "UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path' AND scope IS NULL",
+        (data_path,),
+    )
+
+
 def add_indexes(connection: Connection) -> None:
     """Indexes that plans need; DuckDB does not mind them."""
     for name, target in _INDEXES.items():

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-from spark_trickle.errors import CatalogError, NotFoundError, SourceChangedError, UserError
+from spark_trickle.errors import (
+    CatalogError,
+    NotFoundError,
+    ReadOnlyError,
+    SourceChangedError,
+    UserError,
+)
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog import bootstrap, places, structure, wakeup
 from spark_trickle.storage.catalog.database import Connection, Database, SqliteDatabase
@@ -17,7 +23,6 @@ from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.files.filesystem import (
     FileSystem,
     as_folder,
-    canonical,
     check_for_spark,
     checked,
     same_folder,
@@ -296,21 +301,31 @@ def _prepared(
         with database.writing() as connection:
             if not connection.has_table("ducklake_metadata"):
                 _refuse_foreign(connection, database.name)
-                bootstrap.create(connection, _needed(database, data_path or usual))
+                bootstrap.create(connection, _needed(database, data_path or usual, storage))
                 bootstrap.add_indexes(connection)
     with database.reading() as connection:
         stored = bootstrap.check(connection, database.name)
-    return FileSystem(as_folder(_moved(stored, data_path, usual)), storage)
+    folder = as_folder(places.data_folder(stored, data_path, usual))
+    if not same_folder(folder, stored):
+        with suppress(ReadOnlyError), database.writing() as connection:
+            bootstrap.move(connection, folder)
+    return FileSystem(folder, storage)
 
 
-def _needed(database: Database, data_path: str | None) -> str:
+def _needed(database: Database, data_path: str | None, storage: Mapping[str, str]) -> str:
     if data_path is None:
         raise CatalogError(
             f"a new lake in {database.name} needs a data_path", hint="give data_path=…"
         )
     folder = as_folder(data_path)
     check_for_spark(folder)
-    FileSystem().make_folder(folder)
+    files = FileSystem(folder, storage)
+    if files.list(folder + "main"):
+        raise UserError(
+            f"{folder} holds data files already, and no catalog here knows them",
+            hint="give an empty folder, or the place of the catalog that they belong to",
+        )
+    files.make_folder(folder)
     return folder
 
 
@@ -320,16 +335,3 @@ def _refuse_foreign(connection: Connection, name: str) -> None:
             f"{name} is an SQLite database of something else, not a DuckLake catalog",
             hint="give an empty folder to make a new lake",
         )
-
-
-def _moved(stored: str, given: str | None, usual: str | None) -> str:
-    """The stored data path; of a folder that was moved as a whole, the one given or the usual one."""
-    place = canonical(stored)
-    if "://" not in place and not os.path.isdir(place):
-        return given or usual or place
-    if given is not None and not same_folder(given, place):
-        raise UserError(
-            f"the data files of this lake are in {place}, not in {given}",
-            hint="leave data_path out; another place needs another lake",
-        )
-    return place

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from spark_trickle.errors import NotFoundError, UserError
-from spark_trickle.storage.files.filesystem import canonical
+from spark_trickle.storage.files.filesystem import canonical, same_folder
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?:/|$)|(\w+):\w+://")
 """An URL, also one that ``Path`` has made ``s3:/bucket`` of."""
@@ -47,6 +48,36 @@ def check_data_path(path: str) -> None:
         raise UserError(
             f"{path} lacks a slash after {scheme}:/", hint="give an URI as text, not as a Path"
         )
+
+
+def data_folder(stored: str, given: str | None, usual: str | None) -> str:
+    """Where the data files are: as stored, or beside a catalog that was moved or copied with them.
+
+    A copy must not work on the files of the lake it was made of: each would take what the other one
+    writes for left over, and remove it.
+    """
+    place = canonical(stored)
+    if "://" not in place and not os.path.isdir(place):
+        return given or usual or place
+    origin = Path(place).parent
+    copied = usual is not None and _is_copy(origin, Path(usual).parent)
+    if copied and not os.path.isdir(given or str(usual)):
+        raise UserError(
+            f"the catalog is a copy of that of the lake in {origin}, and its data files are not here",
+            hint=f"copy {place}, too, to {usual}",
+        )
+    if copied:
+        return str(given or usual)
+    if given is not None and not same_folder(given, place):
+        raise UserError(
+            f"the data files of this lake are in {place}, not in {given}",
+            hint="leave data_path out; another place needs another lake",
+        )
+    return place
+
+
+def _is_copy(origin: Path, here: Path) -> bool:
+    return (origin / "catalog.sqlite").is_file() and not same_folder(str(origin), str(here))
 
 
 def no_lake(place: str) -> NotFoundError:
