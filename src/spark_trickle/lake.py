@@ -25,7 +25,9 @@ from spark_trickle.settings import Settings
 from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.statements import parse as ast
+from spark_trickle.statements import script
 from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.parameters import Arguments
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
@@ -106,11 +108,18 @@ class Lake(StreamTableMethods):
         self._settings = settings
         self._attach(engine)
 
-    def sql(self, text: str, *, dialect: str = "spark") -> Any:
-        """Run one statement: a query answers a DataFrame, DML the rows affected, DDL None.
+    def sql(self, text: str, args: Arguments = None, *, dialect: str = "spark") -> Any:
+        """Run a statement: a query answers a DataFrame, DML the rows affected, DDL None.
 
-        Statements about stream tables answer a RefreshReport where they refresh one.
+        Statements about stream tables answer a RefreshReport where they refresh one. Of several
+        statements, parted by semicolons, each is committed by itself, and the last one's answer is
+        given. ``args``: values for ``:name`` (a dict) or for ``?`` (a list), bound as typed literals.
+
+        >>> lake.sql("SELECT * FROM orders WHERE customer = :who", {"who": "ada"})  # doctest: +SKIP
         """
+        return script.run(text, args, dialect, lambda one: self._statement(one, dialect))
+
+    def _statement(self, text: str, dialect: str) -> Any:
         about_streams, answer = self._stream_sql(text, dialect)
         if about_streams:
             return answer

@@ -12,7 +12,9 @@ from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.states import TransactionSource
 from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.statements import parse as ast
+from spark_trickle.statements import script
 from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.parameters import Arguments
 from spark_trickle.statements.stream import parse_stream_statement
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import TableName
@@ -72,8 +74,12 @@ class LakeTransaction:
         self._source = TransactionSource(catalog, self._tx, check_reads=check_reads)
         self._open = True
 
-    def sql(self, text: str, *, dialect: str = "spark") -> Any:
+    def sql(self, text: str, args: Arguments = None, *, dialect: str = "spark") -> Any:
         """As ``Lake.sql``, inside the transaction; statements about stream tables stay outside."""
+        self._must_be_open()
+        return script.run(text, args, dialect, lambda one: self._statement(one, dialect))
+
+    def _statement(self, text: str, dialect: str) -> Any:
         self._begin_statement()
         if parse_stream_statement(text, dialect) is not None:
             raise UserError(

@@ -32,7 +32,6 @@ def test_plain_rows():
         "VALUES (now())",
         "VALUES ('a\\n')",
         "VALUES (r'a')",
-        "VALUES (x'00')",
         "VALUES ('a' 'b')",
         "VALUES (1), (SELECT 2)",
         "VALUES (1, 2)",

@@ -97,23 +97,28 @@ _KINDS = {
 
 def tokenize(sql: str, dialect: str = "spark") -> tuple[Token, ...]:
     """The tokens of one statement, comments and a closing semicolon left out."""
-    return _one_statement(sql, _tokens(sql, dialect))
+    return _one_statement(sql, all_tokens(sql, dialect))
 
 
 def split_statements(sql: str, dialect: str = "spark") -> list[str]:
     """The statements of a script, which semicolons part."""
-    found, start, filled = [], 0, False
-    for token in _tokens(sql, dialect):
+    return [sql[start:end] for start, end in statement_spans(sql, dialect)]
+
+
+def statement_spans(sql: str, dialect: str = "spark") -> list[tuple[int, int]]:
+    """Where the statements of a script begin and end."""
+    found, inside = [], list[Token]()
+    for token in all_tokens(sql, dialect):
         if not token.is_symbol(";"):
-            filled = True
-            continue
-        if filled:
-            found.append(sql[start : token.start].strip())
-        start, filled = token.end, False
-    return [*found, sql[start:].strip()] if filled else found
+            inside.append(token)
+        elif inside:
+            found.append((inside[0].start, inside[-1].end))
+            inside = []
+    return [*found, (inside[0].start, inside[-1].end)] if inside else found
 
 
-def _tokens(sql: str, dialect: str) -> list[Token]:
+def all_tokens(sql: str, dialect: str) -> list[Token]:
+    """The tokens of a text, comments left out."""
     lexemes = _POSTGRES if dialect == "postgres" else _SPARK
     tokens: list[Token] = []
     place = 0

@@ -28,7 +28,7 @@ class Literal:
 _INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?")
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?(?:\+00:00)?")
 _TYPE_WORDS = {"DOUBLE": "double", "FLOAT": "float", "STRING": "string", "DATE": "date"}
 
 
@@ -115,6 +115,9 @@ class _Reader:
                 return None
 
     def literal(self) -> Literal | None:
+        if self.symbol("("):  # as negative parameters are bound
+            inner = self.literal()
+            return inner if inner is not None and self.symbol(")") else None
         minus = self.symbol("-")
         if not minus:
             self.symbol("+")
@@ -181,6 +184,8 @@ def _cast(inner: Literal, word: str) -> Literal | None:
     match inner.kind, word:
         case "string", "STRING":
             return inner
+        case "binary", "STRING":
+            return _decoded(inner)
         case "string", "DATE":
             return _date(inner.value)
         case "string", "TIMESTAMP":
@@ -205,8 +210,8 @@ def _number(text: str, minus: bool) -> Literal | None:
         # Spark reads whole numbers beyond BIGINT as decimals.
         kind = "int" if -(2**63) <= value < 2**63 else "decimal"
         return Literal(kind, value if kind == "int" else Decimal(value), shown)
-    if re.fullmatch(r"\d+\.\d*|\.\d+", lowered):
-        number = Decimal(lowered)
+    if re.fullmatch(r"(\d+\.\d*|\.\d+)(bd)?|\d+bd", lowered):
+        number = Decimal(lowered.removesuffix("bd"))
         return Literal("decimal", number.copy_negate() if minus else number, shown)
     if re.fullmatch(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+|(e[+-]?\d+)?d)", lowered):
         double = float(lowered.rstrip("d"))
@@ -217,9 +222,25 @@ def _number(text: str, minus: bool) -> Literal | None:
 def _string(text: str) -> Literal | None:
     """A quoted text; escapes and raw or binary texts are Spark's to read."""
     quote = text[0]
+    if quote in "xX":
+        return _binary(text)
     if quote not in "'\"" or "\\" in text:
         return None
     return Literal("string", text[1:-1].replace(quote * 2, quote), text)
+
+
+def _binary(text: str) -> Literal | None:
+    try:
+        return Literal("binary", bytes.fromhex(text[2:-1]), text)
+    except ValueError:  # Spark has a rule for an odd number of digits
+        return None
+
+
+def _decoded(literal: Literal) -> Literal | None:
+    try:
+        return Literal("string", literal.value.decode(), literal.text)
+    except UnicodeDecodeError:
+        return None
 
 
 def _date(text: str) -> Literal | None:
@@ -259,11 +280,11 @@ def store(literal: Literal, type_text: str, time_zone: str) -> tuple[bool, Any]:
         return True, _round(Decimal(value), int(decimal.group(1)), int(decimal.group(2)))
     if type_text == "double" and literal.kind in ("int", "decimal", "double"):
         return True, float(value)
-    if type_text == literal.kind and type_text in ("string", "boolean", "date"):
+    if type_text == literal.kind and type_text in ("string", "boolean", "date", "binary"):
         return True, value
     if type_text == "timestamp" and literal.kind == "timestamp":
         return _in_zone(value, time_zone)
-    if type_text == "timestamp_ntz" and literal.kind == "timestamp":
+    if type_text == "timestamp_ntz" and literal.kind == "timestamp" and value.tzinfo is None:
         return True, value
     return False, None
 
@@ -278,6 +299,8 @@ def _round(value: Decimal, precision: int, scale: int) -> Decimal:
 
 
 def _in_zone(value: datetime, time_zone: str) -> tuple[bool, Any]:
+    if value.tzinfo is not None:
+        return True, value
     if time_zone in ("UTC", "Etc/UTC", "GMT", "Z"):
         return True, value.replace(tzinfo=UTC)
     if not 1970 < value.year < 2038:  # what a zone did then, databases of zones do not agree on
