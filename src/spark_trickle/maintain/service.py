@@ -26,6 +26,7 @@ from spark_trickle.maintain.immediate.fast import FastPaths
 from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import batches, graph
 from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.behind import behind_in
 from spark_trickle.maintain.records.bound import bind_older, has_unbound
 from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.needed import Needed, needed
@@ -154,7 +155,8 @@ class StreamTables:
             self._definer.check(_definition(changed), self._refresher.compile(stream))
         with self._catalog.writing() as connection:
             fresh = _unchanged(connection, stream, changed)
-            if stream.follows:  # every commit up to now kept it up to date
+            current = not behind_in(connection, self._catalog, {stream.uuid})
+            if stream.follows and current:  # every commit up to now kept it up to date
                 fresh = fresh.at(latest_ids(connection).version)
             records.save(connection, fresh)
 

@@ -49,6 +49,17 @@ def check(lake: Lake) -> None:
         assert lake.refresh_history(name)[0].effective_mode == "FAST_PATH", name
 
 
+def test_many_changes_are_for_spark(kept: Lake) -> None:
+    kept.sql("INSERT INTO t SELECT id, CAST(id % 3 AS STRING), 1, 1 FROM range(100001)")
+    newest = kept.refresh_history("totals")[0]
+    assert (newest.effective_mode, newest.reason[:13]) == ("IMMEDIATE", "MANY_CHANGES:")
+    for name, query in QUERIES.items():
+        assert rows(kept, f"SELECT * FROM {name}") == rows(kept, query), name
+    kept.sql("DELETE FROM t WHERE id >= 100")
+    kept.sql("DELETE FROM t WHERE id < 50")
+    check(kept)
+
+
 def test_every_kind_of_change(kept: Lake) -> None:
     for statement in (
         "INSERT INTO t VALUES (4, 'a', 5, 2.00), (5, 'c', -1, 0.01)",

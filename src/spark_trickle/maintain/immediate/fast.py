@@ -23,6 +23,7 @@ from spark_trickle.local.values import to_arrow
 from spark_trickle.maintain.immediate.memory import Memory, Place, Row, Rows, estimated_bytes
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.behind import behind, behind_in
 from spark_trickle.maintain.records.fast_paths import fast_path_of
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.pinned import pinned_source
@@ -30,7 +31,6 @@ from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.records import ROW_ID, Table, TableName
-from spark_trickle.storage.versions import conflicts
 from spark_trickle.storage.versions.dml import next_row_ids
 from spark_trickle.storage.versions.participants import Late
 from spark_trickle.storage.versions.staging import Staged, fitted
@@ -39,6 +39,8 @@ from spark_trickle.storage.versions.transaction import Connection, Transaction
 FAST_PATH = "FAST_PATH"
 NOTE = "fast path"
 REASON = "COMMIT: the changes of its source were folded into its groups"
+MOST_ROWS, MOST_BYTES = 100_000, 64 << 20
+"""More changed rows, or files to find them in, are for Spark."""
 RECHECKED = 1_000
 """After so many versions a stream table that was too large is measured again."""
 
@@ -103,6 +105,7 @@ class FastPaths:
         self._sources: dict[str, tuple[Table, Table]] = {}
         self._memories: dict[str, Memory] = {}
         self._too_large: dict[str, tuple[int, NoFastPath]] = {}
+        self._refused: dict[str, NoFastPath] = {}
 
     # Before the lock
 
@@ -111,12 +114,13 @@ class FastPaths:
         tables = {table.uuid: table for table in tx.tables()}
         reached = {uuid for uuid, table in tables.items() if tx.staged(table) is not None}
         found: dict[str, Follower] = {}
+        late = behind(self._catalog, {s.uuid for s in streams if is_followed(s)})
         levels = graph.levels([s for s in streams if is_followed(s) and s.uuid in tables])
         for stream in (stream for level in levels for stream in level):
             if not any(source.uuid in reached for source in stream.sources):
                 continue
             reached.add(stream.uuid)
-            follower = self._follower(tx, stream, tables)
+            follower = None if stream.uuid in late else self._follower(tx, stream, tables)
             if follower is not None:
                 found[stream.uuid] = follower
         slower = [s for s in streams if s.follows and s.uuid not in found]
@@ -132,6 +136,12 @@ class FastPaths:
         if isinstance(folder, NoFastPath) or stream.sources[0].uuid not in tables:
             return None
         source = self._source(stream, tables[stream.sources[0].uuid], tx)
+        changes = tx.changes(source)
+        rows = changes.inserted_rows + changes.deleted_rows
+        if rows > MOST_ROWS or changes.bytes > MOST_BYTES:
+            reason = f"{rows} changed rows in {changes.bytes >> 20} MB of files are for Spark"
+            self._refused[stream.uuid] = NoFastPath("MANY_CHANGES", reason)
+            return None
         segment, result = tx.table(TableName.of(stream.segments[0].name)), tables[stream.uuid]
         memory = self._memory(stream, folder, segment, result, tx.base)
         return None if memory is None else Follower(stream, folder, source, memory)
@@ -187,7 +197,7 @@ class FastPaths:
     def why_not(self, stream: StreamTable) -> NoFastPath | None:
         """Why the newest commit did not fold into a stream table that it could be folded into."""
         judged = self._too_large.get(stream.uuid)
-        return None if judged is None else judged[1]
+        return self._refused.pop(stream.uuid, None) if judged is None else judged[1]
 
     def prepare(self, tx: Transaction, followers: Sequence[Follower]) -> None:
         """Compute what the changed rows add, as far as it is known before the lock."""
@@ -213,9 +223,12 @@ class FastPaths:
         reports: list[tuple[StreamTable, RefreshReport]] = []
         shown: dict[str, pa.Table] = {}
         read = {follower.source.uuid for follower in followers}
+        late = behind_in(connection, self._catalog, {f.stream.uuid for f in followers})
         for follower in followers:
             stream = _still_there(follower.stream, current.get(follower.stream.uuid))
-            if stream.refresh_mode != "IMMEDIATE" and _behind(connection, stream, follower):
+            if stream.uuid in late:
+                if stream.follows:
+                    raise _overtaken(stream)
                 continue
             with _told(stream):
                 if follower.deltas is None:
@@ -255,11 +268,11 @@ def _still_there(seen: StreamTable, now: StreamTable | None) -> StreamTable:
     return now
 
 
-def _behind(connection: Connection, stream: StreamTable, follower: Follower) -> bool:
-    """Whether a refresh is due anyway: the source has changes that the contents do not reflect."""
-    since = conflicts.since(connection, stream.sources[0].version)
-    theirs = since.by_table.get(follower.source.id, {})
-    return any(kind in conflicts.MOVED for kind in theirs)
+def _overtaken(stream: StreamTable) -> CommitConflictError:
+    return CommitConflictError(
+        f"a source of stream table {stream.name} was written meanwhile by somebody who does not keep it",
+        hint="run the transaction again; it computes the stream table anew",
+    )
 
 
 def _moved(connection: Connection, follower: Follower, fold: Fold) -> list[Moved]:

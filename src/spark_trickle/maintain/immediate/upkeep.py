@@ -1,6 +1,7 @@
 """IMMEDIATE stream tables inside one transaction.
 
-Law: at the version a transaction began from, the contents equal the query. So what the transaction
+Law: at the version a transaction began from, the contents equal the query (unless somebody wrote a
+source who does not keep stream tables: then the query is computed anew). So what the transaction
 changed in the sources, net, gives what it has to change in the stream table. The work is done when
 somebody reads, and at commit: many statements cost one computation. What was computed from an
 earlier state of the transaction is forgotten, not corrected.
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from spark_trickle.errors import InvariantError, TrickleError
 from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records.behind import behind
 from spark_trickle.maintain.records.streams import IMMEDIATE, RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.outcome import Phases, first_report
 from spark_trickle.maintain.refresh.pinned import pinned_source, source_size
@@ -24,6 +26,7 @@ from spark_trickle.storage.versions.transaction import Transaction
 
 BY_DELTA = Choice("DIFFERENTIAL", "COMMIT", "its sources were written")
 ANEW = Choice("FULL", "COMMIT", "more than half of its sources' rows were written")
+RESYNC = Choice("FULL", "BEHIND", "its sources were written by somebody who does not keep it")
 FEW = 1_000
 """So few changes are never worth computing the whole query."""
 
@@ -94,9 +97,11 @@ class Upkeep:
                 changes = tx.changes(found.table)
                 pinned[source.name] = replace(found, before=before, changes=changes)
             report = first_report(stream, IMMEDIATE, pinned, phases)
-            choice = BY_DELTA
             changed = sum(report.delta_rows.values())
-            if changed > FEW and 2 * changed > source_size(pinned)[0]:
+            choice = BY_DELTA
+            if behind(self.refresher.engine.catalog, {stream.uuid}):
+                choice = RESYNC
+            elif changed > FEW and 2 * changed > source_size(pinned)[0]:
                 choice = ANEW
             with self.refresher.running(stream, tx) as run:
                 filled = self.refresher.fill(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from spark_trickle.errors import BindError
 from spark_trickle.execute.states import version_at
+from spark_trickle.maintain.records.behind import behind
 from spark_trickle.maintain.records.graph import all_dependents
 from spark_trickle.maintain.records.streams import SUSPENDED, StreamTable
 from spark_trickle.statements.dialect import to_spark
@@ -36,9 +37,10 @@ def needed(catalog: Catalog, streams: list[StreamTable]) -> list[Needed]:
     found = []
     held = {stream.uuid for stream in streams if stream.status == SUSPENDED}
     held |= {other.uuid for uuid in held for other in all_dependents(streams, uuid)}
+    overtaken = behind(catalog, {stream.uuid for stream in streams if stream.follows})
     for stream in streams:
-        behind = stream.populated and not stream.follows
-        versions = [source.version for source in stream.sources] if behind else []
+        late = stream.populated and (not stream.follows or stream.uuid in overtaken)
+        versions = [source.version for source in stream.sources] if late else []
         versions += [
             _version(catalog, reference)
             for reference in find_tables(to_spark(stream.query, stream.dialect))

@@ -51,6 +51,7 @@ class Catalog:
         self.files = files
         self.database = database
         self.planner = Planner()
+        self.last_moves = conflicts.LastMoves()
         self.participants: list[Participant] = []
         """Take part in every transaction."""
         self._structures: dict[int, Structure] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ SHAPED = ("dropped_table", "altered_table")
 COMPACTED = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flush")
 MOVED = (*SHAPED, *INSERTED, *DELETED)
 """What changes a table's rows or columns; compaction does not."""
+_ROWS = (*INSERTED, *DELETED)
 
 _WORDS = {
     "inserted_into_table": "got new rows",
@@ -84,7 +86,9 @@ def since(connection: Connection, version: int) -> Others:
     return others
 
 
-def moves(connection: Connection, version: int) -> list[tuple[int, int]]:
+def moves(
+    connection: Connection, version: int, kinds: tuple[str, ...] = MOVED
+) -> list[tuple[int, int]]:
     """Version and table of each change of rows or columns after a version."""
     rows = connection.execute(
         "SELECT snapshot_id, changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > ?",
@@ -94,8 +98,30 @@ def moves(connection: Connection, version: int) -> list[tuple[int, int]]:
         (number, int(value))
         for number, text in rows
         for kind, value in _TOKEN.findall(text or "")
-        if value.isdigit() and kind in MOVED
+        if value.isdigit() and kind in kinds
     ]
+
+
+class LastMoves:
+    """In which version the rows of each table changed last; reads only what is new since it was asked."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last: dict[int, int] = {}
+        self._from: int | None = None
+        self._to = 0
+
+    def since(self, connection: Connection, version: int) -> Mapping[int, int]:
+        """By table; those that changed after ``version`` are all among them."""
+        with self._lock:
+            if self._from is None or version < self._from:
+                self._from = self._to = version
+            newest = connection.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
+            if newest > self._to:
+                for number, table in moves(connection, self._to, _ROWS):
+                    self._last[table] = max(number, self._last.get(table, 0))
+                self._to = int(newest)
+            return self._last
 
 
 def check(connection: Connection, base: int, claims: Mapping[int, Claim]) -> None:

@@ -1,0 +1,35 @@
+"""Whether a source has changes that a stream table's contents do not reflect.
+
+Our own commits keep what follows them up to date and move its frontier. Others that write a lake,
+DuckDB for one, know nothing of stream tables: their changes lie behind the frontier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.catalog.database import Connection
+
+
+def behind(catalog: Catalog, uuids: Collection[str]) -> set[str]:
+    """Those of the stream tables that do not reflect their sources as they are now."""
+    if not uuids:
+        return set()
+    with catalog.reading() as connection:
+        return behind_in(connection, catalog, uuids)
+
+
+def behind_in(connection: Connection, catalog: Catalog, uuids: Collection[str]) -> set[str]:
+    """The same inside a catalog transaction: frontiers and changes of one moment."""
+    frontiers = [row for row in connection.execute(_FRONTIERS) if row[0] in uuids]
+    if not frontiers:
+        return set()
+    last = catalog.last_moves.since(connection, min(version for _, _, version in frontiers))
+    return {uuid for uuid, table, version in frontiers if version < last.get(table, version)}
+
+
+_FRONTIERS = (
+    "SELECT s.stream_uuid, t.table_id, s.version FROM trickle_source s JOIN ducklake_table t "
+    "ON CAST(t.table_uuid AS VARCHAR) = s.source_uuid WHERE t.end_snapshot IS NULL"
+)
