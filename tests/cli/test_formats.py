@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.csv as reader
 
-from spark_trickle.cli import formats
+from spark_trickle import formats
 
 ROWS = pa.table(
     {

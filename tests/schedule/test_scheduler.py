@@ -132,12 +132,8 @@ def test_select_and_wait(shop: Lake) -> None:
     other.claim([shop._streams.get("b").uuid])
     shop.sql("INSERT INTO orders VALUES (4, 'cid', 100)")
     reports = {r.name: r for r in shop.refresh_all(wait=False)}
-    assert {n: r.effective_mode for n, r in reports.items()} == {
-        "a": "DIFFERENTIAL",
-        "b": "SKIPPED",
-        "c": "SKIPPED",
-        "other": "DIFFERENTIAL",
-    }
+    assert {n for n, r in reports.items() if r.effective_mode == "SKIPPED"} == {"b", "c"}
+    assert not any(r.failed for r in reports.values())
     assert reports["b"].reason.startswith("BUSY:")
     assert reports["c"].reason.startswith("UPSTREAM_BUSY: b")
     other.leave()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from spark_trickle.cli import bench, monitor, output, run, streams, upkeep
+from spark_trickle.cli import bench, monitor, output, run, serve, streams, upkeep
 from spark_trickle.cli.opening import DataPathOption, LakeOption, open_lake
 from spark_trickle.cli.outcome import ending
 from spark_trickle.cli.output import Format
@@ -130,7 +130,8 @@ def demo(
     run(folder, sf)
 
 
-for _command in (sql, *streams.COMMANDS, run.run, *monitor.COMMANDS, *upkeep.COMMANDS, demo):
+_RUNNING = (run.run, serve.serve)
+for _command in (sql, *streams.COMMANDS, *_RUNNING, *monitor.COMMANDS, *upkeep.COMMANDS, demo):
     app.command()(ending(_command))
 app.add_typer(bench.app, name="bench")
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_trickle.cli import formats
+from spark_trickle import formats
 from spark_trickle.errors import CatalogError, TrickleError
 
 console = Console()

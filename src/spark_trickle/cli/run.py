@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import signal
 import sys
 import threading
-from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from spark_trickle.cli import logs
 from spark_trickle.cli.opening import DataPathOption, place
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object for each line of the log."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "at": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname,
-        }
-        event = getattr(record, "event", None)
-        line |= event if event is not None else {"event": "log", "message": record.getMessage()}
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
 
 
 def run(
@@ -38,6 +21,7 @@ def run(
     data_path: DataPathOption = None,
     once: Annotated[bool, typer.Option(help="Refresh what is due now, then end.")] = False,
     json_log: Annotated[bool, typer.Option("--json", help="Log as JSON, one a line.")] = False,
+    verbose: Annotated[bool, typer.Option(help="Log every phase of a refresh.")] = False,
     parallel: Annotated[int, typer.Option(help="Stream tables refreshed at once.")] = 4,
     poll: Annotated[float, typer.Option(help="Seconds between two looks at the catalog.")] = 1.0,
     grace: Annotated[float, typer.Option(help="Seconds to finish in when told to stop.")] = 60.0,
@@ -51,7 +35,7 @@ def run(
     """Refresh what is due until stopped by SIGTERM or Ctrl-C; several may run on one lake."""
     import spark_trickle
 
-    _log_to_stdout(json_log)
+    logs.to_stdout(as_json=json_log, verbose=verbose)
     settings = spark_trickle.Settings(parallel_refreshes=parallel, poll_seconds=poll)
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -71,14 +55,3 @@ def run(
     if not done:
         # Threads that still wait for Spark would keep the process: what they do commits or not.
         os._exit(3)
-
-
-def _log_to_stdout(as_json: bool) -> None:
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(
-        JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    )
-    logger = logging.getLogger("spark_trickle")
-    logger.handlers = [handler]
-    logger.setLevel(logging.INFO)
-    logger.propagate = False

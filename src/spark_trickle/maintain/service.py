@@ -40,6 +40,7 @@ from spark_trickle.maintain.schedule.lookout import Known
 from spark_trickle.maintain.schedule.restless import Restless
 from spark_trickle.maintain.schedule.scheduler import Scheduler, interval_of
 from spark_trickle.maintain.schedule.wave import Waves
+from spark_trickle.maintain.watch import tracing
 from spark_trickle.maintain.watch.alerts import alerts
 from spark_trickle.maintain.watch.facts import State, state
 from spark_trickle.maintain.watch.hooks import Announcer, Hook
@@ -204,7 +205,14 @@ class StreamTables:
     ) -> RefreshReport:
         if stream.status == records.ERROR:
             raise _out_of_service(stream)
-        return self._refresher.refresh(stream, asked=asked, after=after)
+        with tracing.refreshing(stream.name):
+            try:
+                report = self._refresher.refresh(stream, asked=asked, after=after)
+            except BaseException as error:
+                tracing.failed(error)
+                raise
+            tracing.done(report)
+            return report
 
     def refresh_all(
         self, select: str | Iterable[str] | None = None, *, wait: bool = True

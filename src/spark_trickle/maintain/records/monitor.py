@@ -224,6 +224,7 @@ _HISTORY = pa.schema(
         ("seconds", pa.float64()),
         ("phases", pa.map_(pa.string(), pa.float64())),
         ("error", pa.string()),
+        ("refresh_id", pa.string()),
     ]
 )
 

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from spark_trickle.maintain.records import totals
 from spark_trickle.maintain.records.bound import Bound, bound_from_json
+from spark_trickle.maintain.watch import tracing
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.versions.transaction import Connection
 
@@ -47,6 +49,7 @@ MEASURED = ("FULL", "DIFFERENTIAL", "TOPK")
 """The modes that compute something; how long they take is learnt from the history."""
 MEASUREMENTS = 100
 """So many refreshes of each such mode are learnt from."""
+_ALL = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,8 @@ class RefreshReport:
     """Seconds by phase."""
     started_at: float = field(default_factory=time.time)
     error: str | None = None
+    refresh_id: str = field(default_factory=tracing.refresh_id)
+    """What all lines of the log about it carry."""
 
     @property
     def failed(self) -> bool:
@@ -154,12 +159,14 @@ class RefreshReport:
     def from_json(cls, text: str) -> RefreshReport:
         values = json.loads(text)
         values["sources"] = {name: tuple(pair) for name, pair in values["sources"].items()}
-        return cls(**values)
+        return cls(**{"refresh_id": "", **values})
 
 
 def create_tables(connection: Connection) -> None:
     for statement in TABLES:
         connection.execute(statement)
+    if not connection.has_table("trickle_total"):
+        totals.create(connection, history(connection, most=_ALL))
 
 
 def broken(connection: Connection) -> frozenset[str]:
@@ -273,6 +280,7 @@ def add_history(connection: Connection, uuid: str, report: RefreshReport, keep: 
         "INSERT INTO trickle_refresh VALUES (?, ?, ?, ?)",
         (uuid, report.started_at, report.effective_mode, report.to_json()),
     )
+    totals.add(connection, report)
     oldest = connection.execute(
         "SELECT started_at FROM trickle_refresh WHERE stream_uuid = ? "
         "ORDER BY started_at DESC LIMIT 1 OFFSET ?",

@@ -18,6 +18,7 @@ from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.compute import Pinned
 from spark_trickle.maintain.refresh.reserve import RESERVE_PART
+from spark_trickle.maintain.watch import tracing
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.versions.transaction import Connection
 
@@ -33,6 +34,7 @@ class Phases:
     def end(self, phase: str) -> None:
         now = time.perf_counter()
         self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
+        tracing.phase(phase, now - self._last)
         self._last = now
 
     @property

@@ -24,6 +24,7 @@ from spark_trickle.maintain.schedule.lookout import Known, Lookout
 from spark_trickle.maintain.schedule.schedules import Cron, Every, parsed
 from spark_trickle.maintain.schedule.upkeep import UPKEEP, Upkeep
 from spark_trickle.maintain.schedule.wave import BUSY, Refresh, Wave, Waves, settle, skipped
+from spark_trickle.maintain.watch import tracing
 from spark_trickle.storage.catalog import wakeup
 
 log = logging.getLogger("spark_trickle.scheduler")
@@ -235,20 +236,12 @@ class Scheduler:
     # What becomes of it
 
     def _told(self, stream: StreamTable, report: RefreshReport, failures: int) -> None:
-        facts: dict[str, Any] = {
-            "table": report.name,
-            "mode": report.effective_mode,
-            "reason": report.reason,
-            "seconds": round(report.seconds, 3),
-            "inserted": report.rows_inserted,
-            "deleted": report.rows_deleted,
-            "version": report.version,
-        }
+        if report.effective_mode == "SKIPPED":
+            _tell("skipped", **tracing.facts_of(report))
         if report.effective_mode != "ERROR":
-            _tell("skipped" if report.effective_mode == "SKIPPED" else "refreshed", **facts)
             self._pace(stream, report)
             return
-        _tell("failed", logging.WARNING, failures=failures, **facts)
+        _tell("failed", logging.WARNING, failures=failures, **tracing.facts_of(report))
         if permanent(report) or failures >= self._settings.failures_allowed:
             times = (
                 "an error that would come again" if permanent(report) else f"{failures} failures"
@@ -341,5 +334,4 @@ def suspend(engine: Engine, stream: StreamTable, reason: str) -> bool:
 
 
 def _tell(what: str, level: int = logging.INFO, **facts: Any) -> None:
-    text = " ".join(f"{key}={value}" for key, value in facts.items())
-    log.log(level, "%s %s", what, text, extra={"event": {"event": what, **facts}})
+    tracing.tell(log, what, level, **facts)

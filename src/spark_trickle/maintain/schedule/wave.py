@@ -15,6 +15,7 @@ from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.schedule.leases import Leases
 from spark_trickle.maintain.schedule.select import selected
+from spark_trickle.maintain.watch import tracing
 
 SUSPENDED, UPSTREAM_SUSPENDED, UPSTREAM_FAILED = (
     "SUSPENDED",
@@ -68,6 +69,10 @@ class Wave:
         return [self.reports[table.uuid] for table in ordered]
 
     def _one(self, stream: StreamTable) -> RefreshReport:
+        with tracing.refreshing(stream.name):
+            return self._attempted(stream)
+
+    def _attempted(self, stream: StreamTable) -> RefreshReport:
         upstream = [self.reports[s.uuid] for s in stream.sources if s.uuid in self.reports]
         after = {
             s.name: self.reports[s.uuid].version if s.uuid in self.reports else self.target

@@ -62,7 +62,7 @@ def overview(
                 compiled,
                 facts.newest,
                 target=facts.target,
-                pending_rows=_pending_rows(catalog, facts),
+                pending_rows=pending_rows(catalog, facts),
                 pending_versions=facts.pending_versions,
                 next_due=facts.next_due,
                 lease_holder=facts.lease.holder,
@@ -72,7 +72,7 @@ def overview(
     return found
 
 
-def _pending_rows(catalog: Catalog, facts: Facts) -> int | None:
+def pending_rows(catalog: Catalog, facts: Facts) -> int | None:
     """Changed rows that wait; None where the catalog cannot tell any more."""
     if not facts.pending_versions:
         return 0

@@ -42,6 +42,18 @@ def read_scan(
     return rows if row_ids else rows.drop_columns([ROW_ID])
 
 
+def first_changes(plan: ChangePlan, most: int) -> pa.Table:
+    """Some rows of a change plan with ``WEIGHT``; no more is read than it takes to find so many."""
+    chosen = chosen_columns(plan.table, None)
+    parts = [select(plan.inlined, plan.table, chosen, [WEIGHT])]
+    for change in plan.files:
+        for part in _read_change(plan.table, change, chosen, None):
+            if sum(known.num_rows for known in parts) >= most:
+                break
+            parts.append(part)
+    return pa.concat_tables(parts).drop_columns([ROW_ID]).slice(0, most)
+
+
 def read_changes(
     plan: ChangePlan, columns: Sequence[str] | None = None, taken: Taken | None = None
 ) -> pa.Table:
