@@ -146,6 +146,10 @@ class QuarantineWarning(UserWarning):
     or were damaged since."""
 
 
+class NoticeWarning(UserWarning):
+    """What PostgreSQL would tell as a NOTICE: something was done that was not asked for by name."""
+
+
 class InternalError(TrickleError):
     """A bug in spark-trickle; carries the explain text where there is one."""
 

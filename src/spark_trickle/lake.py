@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_trickle.arguments import checked, checked_methods
+from spark_trickle.compat.door import Door
 from spark_trickle.errors import (
     CommitConflictError,
     InvariantError,
@@ -107,6 +108,9 @@ class Lake(StreamTableMethods):
         self._engine = engine
         self._settings = settings
         self._attach(engine)
+        self._door = Door(
+            engine, lambda: self._streams, lambda text: self.sql(text, dialect="postgres")
+        )
 
     def sql(self, text: str, args: Arguments = None, *, dialect: str = "spark") -> Any:
         """Run a statement: a query answers a DataFrame, DML the rows affected, DDL None.
@@ -120,11 +124,16 @@ class Lake(StreamTableMethods):
         return script.run(text, args, dialect, lambda one: self._statement(one, dialect))
 
     def _statement(self, text: str, dialect: str) -> Any:
+        answered, answer = self._door.answer(text, self._now())
+        if answered:
+            return answer
         about_streams, answer = self._stream_sql(text, dialect)
         if about_streams:
             return answer
         text = to_spark(text, dialect)
         statement = ast.parse_statement(text)
+        if self._door.changed(statement):
+            return None
         match statement:
             case ast.Query():
                 return self._engine.query(text, statement, self._now())

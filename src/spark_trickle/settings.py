@@ -36,6 +36,8 @@ class Settings:
     """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it."""
     fast_path_bytes: int = 64 << 20
     """Groups of a stream table that are folded at commit: past this much memory it is not."""
+    pg_ivm_strict: bool = False
+    """Whether ``pgivm.create_immv`` refuses what pg_ivm itself refuses."""
     time_zone: str | None = None
     """The lake's time zone. None: that of a session which the process has, UTC for one started here;
     a session given to ``connect`` keeps its own."""

@@ -14,6 +14,7 @@ from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
 from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.foreign import foreign_query
 from spark_trickle.statements.parameters import Arguments
 from spark_trickle.statements.stream import parse_stream_statement
 from spark_trickle.storage.catalog.catalog import Catalog
@@ -81,7 +82,7 @@ class LakeTransaction:
 
     def _statement(self, text: str, dialect: str) -> Any:
         self._begin_statement()
-        if parse_stream_statement(text, dialect) is not None:
+        if parse_stream_statement(text, dialect) is not None or foreign_query(text) is not None:
             raise UserError(
                 "statements about stream tables are transactions of their own",
                 hint="run it with lake.sql, before or after this transaction",

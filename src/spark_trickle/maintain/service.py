@@ -161,6 +161,14 @@ class StreamTables:
                 fresh = fresh.at(latest_ids(connection).version)
             records.save(connection, fresh)
 
+    def empty(self, name: str | TableName) -> None:
+        """Take all rows out and stop following, until it is made ACTIVE again."""
+        stream = self.get(name)
+        suspended = replace(
+            stream, status=records.SUSPENDED, populated=False, generation=stream.generation + 1
+        )
+        self._definer.empty(suspended)
+
     def rename(self, name: str | TableName, to: TableName) -> None:
         self._definer.rename(self.get(name), to)
 

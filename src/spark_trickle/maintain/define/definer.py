@@ -57,6 +57,8 @@ class Definition:
     """None: what the session means now."""
     fast_path: bool = False
     """Whether commits shall fold their changes into it, whatever the mode."""
+    cluster_by: tuple[str, ...] = ()
+    """What the files of the result are sorted by; none: the key by which its rows are found."""
 
 
 @dataclass
@@ -185,6 +187,23 @@ class Definer:
 
         tx.record(record)
 
+    def empty(self, stream: StreamTable) -> None:
+        """No rows and no state; ``stream`` is the record to be kept, its generation one more."""
+        tx = self.refresher.engine.catalog.begin()
+        try:
+            for name in (stream.name, *(segment.name for segment in stream.segments)):
+                tx.truncate(TableName.of(name))
+
+            def record(connection: Connection, _: int) -> None:
+                _nobody_else(connection, stream)
+                records.save(connection, stream)
+
+            tx.record(record)
+            tx.commit(f"empty {stream.name}")
+        except BaseException:
+            tx.rollback()
+            raise
+
     def rename(self, stream: StreamTable, to: TableName) -> None:
         """Those that read it go on under the name that their queries have for it."""
         tx = self.refresher.engine.catalog.begin()
@@ -247,7 +266,7 @@ class Definer:
             if RESULT not in made:
                 made[RESULT] = create_table(tx, wanted.name, shape, [])
         else:
-            create_parts(tx, wanted.name, compiled, types, made)
+            create_parts(tx, wanted.name, compiled, types, made, wanted.cluster_by)
         return StreamTable(
             made[RESULT].uuid,
             str(wanted.name),

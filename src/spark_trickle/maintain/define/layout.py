@@ -29,7 +29,12 @@ def all_parts(compiled: CompiledQuery) -> tuple[Part, ...]:
 
 
 def create_parts(
-    tx: Transaction, name: TableName, compiled: CompiledQuery, types: Types, made: dict[str, Table]
+    tx: Transaction,
+    name: TableName,
+    compiled: CompiledQuery,
+    types: Types,
+    made: dict[str, Table],
+    cluster_by: Sequence[str] = (),
 ) -> None:
     """Make the tables of all parts into ``made``, in order: types may follow from earlier parts."""
     parts = all_parts(compiled)
@@ -41,7 +46,11 @@ def create_parts(
         if part.name in made:
             continue
         place = name if part.name == RESULT else TableName(HIDDEN_SCHEMA, f"{token}{part.name}")
-        made[part.name] = create_table(tx, place, columns, [key.name for key in part.keys])
+        keys = [key.name for key in part.keys]
+        if part.name == RESULT:
+            wanted = {name.lower() for name in cluster_by}
+            keys = [column for column, _ in columns if column.lower() in wanted] or keys
+        made[part.name] = create_table(tx, place, columns, keys)
 
 
 def create_table(

@@ -1,0 +1,3 @@
+"""What users of pg_ivm and pg_trickle type, at work on a lake."""
+
+from __future__ import annotations

@@ -1,0 +1,72 @@
+"""Where a lake's SQL meets the functions of pg_ivm and pg_trickle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from spark_trickle.compat import pgivm, pgtrickle, watching
+from spark_trickle.compat.calls import Answerer
+from spark_trickle.compat.functions import Desk, Function
+from spark_trickle.execute.engine import Engine
+from spark_trickle.execute.states import Source, table_name
+from spark_trickle.maintain.service import StreamTables
+from spark_trickle.statements import parse as ast
+from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.foreign import foreign_query
+
+_ALL = (*pgivm.FUNCTIONS, *pgtrickle.FUNCTIONS, *watching.FUNCTIONS, *watching.ABSENT)
+FUNCTIONS: dict[tuple[str, str], Function] = {(f.schema, f.name): f for f in _ALL}
+
+
+class Door:
+    """Answers the statements that are theirs; all others go on as they are."""
+
+    def __init__(
+        self, engine: Engine, streams: Callable[[], StreamTables], run: Callable[[str], Any]
+    ) -> None:
+        self._engine = engine
+        self._streams = streams
+        self._run = run
+
+    def answer(self, text: str, source: Source) -> tuple[bool, Any]:
+        """Whether the statement is one of theirs, and its answer: a DataFrame."""
+        tree = foreign_query(text)
+        if tree is None:
+            return False, None
+        answerer = Answerer(FUNCTIONS, Desk(self._engine, self._streams(), self._run))
+        whole = answerer.alone(tree)
+        if whole is not None:
+            return True, self._engine.local(whole)
+        query, relations = answerer.relations(tree)
+        sql = to_spark(query.sql("postgres"), "postgres")
+        statement = ast.parse_statement(sql)
+        assert isinstance(statement, ast.Query)
+        for name, table in relations.items():
+            self._engine.relations[name] = partial(_same, table)
+        try:
+            return True, self._engine.query(sql, statement, source)
+        finally:
+            for name in relations:
+                del self._engine.relations[name]
+
+    def changed(self, statement: ast.Statement) -> bool:
+        """Whether it was DROP TABLE or ALTER TABLE … RENAME TO of an IMMV, which is done then."""
+        if not isinstance(statement, ast.DropTable | ast.RenameTable):
+            return False
+        streams = self._streams()
+        stream = pgivm.find_immv(streams, table_name(statement.name))
+        if stream is None:
+            return False
+        if isinstance(statement, ast.RenameTable):
+            pgivm.rename_immv(streams, stream, table_name(statement.to))
+        else:
+            pgivm.drop_immv(streams, stream)
+        return True
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table
