@@ -39,11 +39,11 @@ def find_immv(streams: StreamTables, name: TableName) -> StreamTable | None:
 def create_immv(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
     name, columns = name_and_columns(given["immv_name"])
     tree = _select(given["sql"])
-    catalog = desk.engine.catalog
-    tables = list(tables_read(catalog, given["sql"], POSTGRES, catalog.version()).values())
     if desk.engine.settings.pg_ivm_strict:
         immvs = {TableName.of(s.name).key for s in desk.streams.all()}
-        refuse_beyond_pg_ivm(tree, tables, columns, immvs)
+        refuse_beyond_pg_ivm(tree, columns, immvs)
+    catalog = desk.engine.catalog
+    tables = list(tables_read(catalog, given["sql"], POSTGRES, catalog.version()).values())
     query = renamed(tree, columns).sql(POSTGRES, pretty=True) if columns else given["sql"].strip()
     index = index_for(renamed(tree, columns) if columns else tree, tables)
     wanted = Definition(

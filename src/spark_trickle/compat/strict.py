@@ -11,7 +11,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from spark_trickle.errors import UnsupportedQueryError, UserError
-from spark_trickle.storage.records import DEFAULT_SCHEMA, Table
+from spark_trickle.storage.records import DEFAULT_SCHEMA
 
 CODE = "PG_IVM"
 _AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
@@ -33,7 +33,6 @@ _VOLATILE = frozenset(
 
 def refuse_beyond_pg_ivm(
     tree: exp.Query,
-    tables: Sequence[Table],
     columns: Sequence[str],
     immvs: Collection[tuple[str, str]],
 ) -> None:
@@ -53,7 +52,7 @@ def refuse_beyond_pg_ivm(
     _sublinks(tree)
     _aggregates(tree)
     _outer_joins(tree)
-    _bases(tree, tables, immvs)
+    _bases(tree, immvs)
 
 
 def _refuse(message: str, hint: str | None = None) -> NoReturn:
@@ -262,9 +261,7 @@ def _strict_expressions(tree: exp.Select) -> None:
         _refuse("WHERE cannot contain non null-rejecting predicates for IVM with outer join")
 
 
-def _bases(tree: exp.Select, tables: Sequence[Table], immvs: Collection[tuple[str, str]]) -> None:
-    known = {(t.schema.lower(), t.name.lower()) for t in tables}
+def _bases(tree: exp.Select, immvs: Collection[tuple[str, str]]) -> None:
     for table in tree.find_all(exp.Table):
-        key = ((table.db or DEFAULT_SCHEMA).lower(), table.name.lower())
-        if key in known and key in immvs:
+        if ((table.db or DEFAULT_SCHEMA).lower(), table.name.lower()) in immvs:
             _refuse("including IMMV in definition is not supported on an IMMV")
