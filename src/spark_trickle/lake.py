@@ -30,9 +30,10 @@ from spark_trickle.statements import script
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.parameters import Arguments
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Table, TableName
+from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Said, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
 from spark_trickle.storage.versions import preimages
+from spark_trickle.storage.versions.history import Version, history
 from spark_trickle.transaction import REPEATABLE_READ, LakeTransaction
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class Lake(StreamTableMethods):
         match statement:
             case ast.Query():
                 return self._engine.query(text, statement, self._now())
-            case ast.ShowTables() | ast.ShowSchemas() | ast.Describe():
+            case _ if isinstance(statement, ast.Listing):
                 return self._engine.local(self._engine.listing(statement, self._now()))
             case _:
                 changing = statement
@@ -152,7 +153,7 @@ class Lake(StreamTableMethods):
             statement = ast.parse_statement(text)
         except ParseError:
             return None
-        if not isinstance(statement, ast.ShowTables | ast.ShowSchemas | ast.Describe):
+        if not isinstance(statement, ast.Listing):
             return None
         return self._engine.listing(statement, self._now())
 
@@ -197,14 +198,30 @@ class Lake(StreamTableMethods):
             plan.before, plan.after, plan.inserted_rows, plan.deleted_rows, plan.bytes
         )
 
-    def transaction(self, isolation: str = REPEATABLE_READ) -> LakeTransaction:
+    def transaction(
+        self,
+        isolation: str = REPEATABLE_READ,
+        *,
+        message: str | None = None,
+        author: str | None = None,
+        extra: str | None = None,
+    ) -> LakeTransaction:
         """Several statements, all or nothing. A conflict is the caller's to retry.
 
         READ COMMITTED: each statement sees the newest commits and the transaction's own writes, which
         are moved onto the newest version at commit. REPEATABLE READ: all see the version it began
         from. SERIALIZABLE: commit also fails when a table that was read has moved since.
+
+        ``message``, ``author`` (default: ``Settings.author``) and ``extra`` are kept with the version:
+        ``lake.history()`` and DESCRIBE HISTORY show them.
         """
-        return LakeTransaction(self._catalog, self._engine, self._failed, isolation)
+        said = Said(author or self._settings.author, message, extra)
+        return LakeTransaction(self._catalog, self._engine, self._failed, isolation, said)
+
+    def history(self, name: str | None = None, limit: int | None = None) -> list[Version]:
+        """The versions of the lake, or those that changed one table, newest first; starts no Spark."""
+        table = None if name is None else self._catalog.table(TableName.of(name))
+        return history(self._catalog, table, limit)
 
     @property
     def version(self) -> int:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 class Settings:
     """What can be tuned; the defaults suit one machine and many small changes."""
 
+    author: str | None = None
+    """Who commits: kept with every version."""
     inline_row_limit: int = 1_000
     """Writes up to this many rows go into the catalog and start no Spark write."""
     inline_delete_limit: int = 50_000

@@ -18,7 +18,7 @@ from spark_trickle.statements.foreign import foreign_query
 from spark_trickle.statements.parameters import Arguments
 from spark_trickle.statements.stream import parse_stream_statement
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.records import TableName
+from spark_trickle.storage.records import Said, TableName
 from spark_trickle.storage.versions.transaction import Record, Transaction
 
 if TYPE_CHECKING:
@@ -62,7 +62,14 @@ class LakeTransaction:
     Leaving the ``with`` block commits; an exception rolls back.
     """
 
-    def __init__(self, catalog: Catalog, engine: Engine, failed: Failed, isolation: str) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        engine: Engine,
+        failed: Failed,
+        isolation: str,
+        said: Said | None = None,
+    ) -> None:
         self._isolation = " ".join(isolation.upper().split())
         if self._isolation not in LEVELS:
             raise UserError(
@@ -71,6 +78,7 @@ class LakeTransaction:
         self._engine = engine
         self._failed = failed
         self._tx: Transaction = catalog.begin()
+        self._tx.said = said or self._tx.said
         check_reads = self._isolation == SERIALIZABLE
         self._source = TransactionSource(catalog, self._tx, check_reads=check_reads)
         self._open = True
@@ -92,7 +100,7 @@ class LakeTransaction:
         match statement:
             case ast.Query():
                 return self._engine.query(text, statement, self._source)
-            case ast.ShowTables() | ast.ShowSchemas() | ast.Describe():
+            case _ if isinstance(statement, ast.Listing):
                 return self._engine.local(self._engine.listing(statement, self._source))
             case _:
                 return self._engine.change(text, statement, self._source)

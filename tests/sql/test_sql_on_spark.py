@@ -7,6 +7,8 @@ from decimal import Decimal
 
 import pytest
 
+from spark_trickle import BindError, DependencyError
+
 pytestmark = pytest.mark.spark
 
 VALUES = {
@@ -76,3 +78,57 @@ def test_parameters_in_stream_tables_and_changes(lake):
         ("O'Brien", Decimal("5.00")),
         ("a\\b", Decimal("8.00")),
     ]
+
+
+def rows(frame) -> list[tuple]:
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def test_views_in_queries_changes_and_stream_tables(lake):
+    lake.sql(
+        """CREATE TABLE o (id INT, who STRING, n INT);
+        INSERT INTO o VALUES (1, 'a', 1), (2, 'b', 2), (3, 'a', 3);
+        CREATE SCHEMA s; CREATE TABLE p (who STRING, total BIGINT);
+        CREATE VIEW v AS SELECT who, n FROM o WHERE n > 1;
+        CREATE VIEW s.sums (name, total) AS SELECT who, sum(n) FROM v GROUP BY who"""
+    )
+    before = lake.version
+    assert rows(lake.sql("SELECT s.sums.name, total FROM s.sums")) == [("a", 3), ("b", 2)]
+    assert rows(lake.sql("WITH v AS (SELECT * FROM v WHERE n > 2) TABLE v")) == [("a", 3)]
+    lake.sql(
+        "CREATE STREAM TABLE st REFRESH MODE DIFFERENTIAL AS "
+        "WITH x AS (SELECT * FROM s.sums) SELECT x.name, x.total FROM x"
+    )
+    lake.sql("CREATE TEMP VIEW mine AS SELECT who FROM s.sums JOIN o ON name = who")
+    assert lake.sql("INSERT INTO p SELECT * FROM s.sums") == 2
+    assert lake.sql("DELETE FROM p WHERE who IN (SELECT who FROM v WHERE n = 2)") == 1
+    lake.sql("INSERT INTO o VALUES (4, 'c', 9)")
+    assert rows(lake.sql("SELECT * FROM mine WHERE who = 'c'")) == [("c",)]
+    assert rows(lake.sql(f"SELECT count(*) FROM v VERSION AS OF {before}")) == [(2,)]
+    report = lake.refresh_stream_table("st")
+    assert report.effective_mode == "DIFFERENTIAL"
+    assert rows(lake.table("st")) == [("a", 3), ("b", 2), ("c", 9)]
+    for statement in ("DROP VIEW v", "DROP VIEW s.sums", "DROP SCHEMA s CASCADE"):
+        with pytest.raises(DependencyError):
+            lake.sql(statement)
+    lake.sql("CREATE OR REPLACE VIEW v AS SELECT who, n + 100 AS n FROM o")
+    lake.sql("INSERT INTO o VALUES (5, 'c', 1)")
+    lake.refresh_stream_table("st")
+    assert rows(lake.table("st")) == [("a", 3), ("b", 2), ("c", 9)], "bound when made"
+    with pytest.raises(BindError) as caught:
+        lake.create_stream_table("bad", "SELECT name,\n nope FROM s.sums")
+    assert (caught.value.position.line, caught.value.position.column) == (2, 2)
+    kinds = lake.sql(
+        "SELECT table_name, table_type FROM information_schema.tables ORDER BY table_name"
+    )
+    assert [tuple(r) for r in kinds.collect()] == [
+        ("o", "BASE TABLE"),
+        ("p", "BASE TABLE"),
+        ("st", "STREAM TABLE"),
+        ("sums", "VIEW"),
+        ("v", "VIEW"),
+    ]
+    made = lake.listing("SHOW CREATE STREAM TABLE st").to_pylist()[0]["createtab_stmt"]
+    lake.sql("DROP STREAM TABLE st; DROP VIEW s.sums; DROP VIEW v")
+    lake.sql(made)
+    assert lake.listing("SHOW CREATE STREAM TABLE st").to_pylist()[0]["createtab_stmt"] == made

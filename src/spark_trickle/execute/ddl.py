@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, assert_never
 
 from spark_trickle.errors import AlreadyExistsError, BindError, NotFoundError, Position, UserError
-from spark_trickle.execute.states import table_name
+from spark_trickle.execute import views
+from spark_trickle.execute.states import TransactionSource, table_name
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.cursor import Name
 from spark_trickle.storage.files.types import parse_spark
-from spark_trickle.storage.records import NewColumn, Table, TableName
+from spark_trickle.storage.records import NewColumn, Table, TableName, View
 from spark_trickle.storage.versions.transaction import Transaction
 
 Evaluate = Callable[[ast.ColumnDefinition], Any]
@@ -26,22 +28,41 @@ Ddl = (
     | ast.RenameColumn
     | ast.RenameTable
     | ast.Comment
+    | ast.CreateView
+    | ast.DropView
 )
 
 
-def apply(tx: Transaction, statement: Ddl, sql: str, evaluate: Evaluate) -> None:
+def apply(source: TransactionSource, statement: Ddl, sql: str, evaluate: Evaluate) -> None:
+    tx = source.tx
     match statement:
         case ast.CreateSchema(name, if_not_exists):
             tx.create_schema(name, if_not_exists=if_not_exists)
         case ast.DropSchema(name, if_exists, cascade):
             tx.drop_schema(name, if_exists=if_exists, cascade=cascade)
+        case ast.CreateView():
+            _create_view(source, statement, sql)
+        case ast.DropView(name, if_exists):
+            if not if_exists or tx.view(table_name(name)) is not None:
+                tx.drop_view(table_name(name))
         case ast.CreateTable():
             columns = [_new(column, sql) for column in statement.columns]
             create(tx, statement, columns)
-        case ast.DropTable(name, if_exists):
+        case ast.DropTable():
             table = find(tx, statement)
             if table is not None:
                 tx.drop_table(table)
+        case ast.Comment():
+            _comment(tx, statement)
+        case _:
+            _alter(tx, statement, sql, evaluate)
+
+
+Alteration = ast.AddColumns | ast.DropColumns | ast.RenameColumn | ast.RenameTable
+
+
+def _alter(tx: Transaction, statement: Alteration, sql: str, evaluate: Evaluate) -> None:
+    match statement:
         case ast.AddColumns(name, added):
             table = tx.table(table_name(name))
             for column in added:
@@ -50,10 +71,33 @@ def apply(tx: Transaction, statement: Ddl, sql: str, evaluate: Evaluate) -> None
             _drop_columns(tx, statement)
         case ast.RenameColumn(name, column_name, to):
             tx.rename_column(tx.table(table_name(name)), column_name, to)
-        case ast.Comment(name, comment, commented):
-            tx.comment(tx.table(table_name(name)), comment, commented)
         case ast.RenameTable(name, new_name):
             _rename_table(tx, tx.table(table_name(name)), new_name)
+        case _:
+            assert_never(statement)
+
+
+def _comment(tx: Transaction, statement: ast.Comment) -> None:
+    name = table_name(statement.name)
+    view = tx.view(name) if statement.column is None else None
+    if view is not None:
+        tx.comment_view(view, statement.comment)
+    else:
+        tx.comment(tx.table(name), statement.comment, statement.column)
+
+
+def _create_view(source: TransactionSource, statement: ast.CreateView, sql: str) -> None:
+    tx, name = source.tx, table_name(statement.name)
+    body = sql[statement.query.start : statement.query.end]
+    there = tx.view(name)
+    if there is not None and statement.if_not_exists:
+        return
+    wanted = View(0, name.schema, name.name, body, "spark", statement.columns)
+    wanted = replace(wanted, comment=statement.comment)
+    if there is not None and statement.or_replace:
+        tx.drop_view(name)
+        wanted = replace(wanted, uuid=there.uuid)
+    views.compiled(tx.create_view(wanted), source)
 
 
 def _rename_table(tx: Transaction, table: Table, to: Name) -> None:

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import pyarrow as pa
 
-from spark_trickle.errors import InvalidDataError, NotFoundError, UserError, names_hint
-from spark_trickle.execute import appended, ddl, rows
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    InvalidDataError,
+    NotFoundError,
+    UserError,
+    names_hint,
+)
+from spark_trickle.execute import appended, ddl, listing, rows, views
+from spark_trickle.execute.listing import NoStreams, Streams
 from spark_trickle.execute.states import Source, TransactionSource, table_name
 from spark_trickle.settings import Settings
 from spark_trickle.spark.facts import Meaning, facts_of
@@ -27,6 +34,7 @@ from spark_trickle.storage.records import (
     ScanPlan,
     Table,
     TableName,
+    View,
 )
 from spark_trickle.storage.versions.transaction import Transaction
 
@@ -39,7 +47,6 @@ if TYPE_CHECKING:
     from spark_trickle.spark.session import DataFrame, SparkSession
     from spark_trickle.spark.write import Writer
 
-Listing = ast.ShowTables | ast.ShowSchemas | ast.Describe
 Change = ast.Insert | ast.Update | ast.Delete | ast.Merge | ast.Truncate
 
 
@@ -54,6 +61,9 @@ class Engine:
         """Relations of the schema ``trickle``, made when a query asks for them."""
         self.reading: Callable[[Table], None] | None = None
         """Told which tables users read at their newest version."""
+        self.streams: Streams = NoStreams()
+        self.session_views: dict[str, View] = {}
+        """Temporary views, by lower-case name."""
         self._frames: Frames | None = None
         self._desks: Desks | None = None
 
@@ -139,11 +149,9 @@ class Engine:
         runner = self._runner(sql, source)
         return translated(runner.query(statement.body), (sql, runner.sent))
 
-    def listing(self, statement: Listing, source: Source) -> pa.Table:
+    def listing(self, statement: ast.Listing, source: Source) -> pa.Table:
         """SHOW and DESCRIBE, from the catalog alone."""
-        from spark_trickle.execute import listing
-
-        return listing.answer(statement, source)
+        return listing.answer(statement, source, self.streams)
 
     def local(self, rows: pa.Table) -> DataFrame:
         from spark_trickle.spark.lazy import translated
@@ -168,12 +176,34 @@ class Engine:
                     return tx.truncate(tx.table(table_name(name)))
                 case ast.CreateTable() if statement.query is not None:
                     return self._create_as(sql, statement, source)
+                case ast.CreateView(temporary=True) | ast.DropView() if self._of_session(
+                    sql, statement
+                ):
+                    return None
                 case _:
-                    ddl.apply(tx, statement, sql, self._evaluate)
+                    lost = views.broken(tx, source)
+                    ddl.apply(source, statement, sql, self._evaluate)
+                    views.refuse_breaking(lost, views.broken(tx, source))
                     return None
         except BaseException:
             tx.rollback_to(savepoint)
             raise
+
+    def _of_session(self, sql: str, statement: ast.CreateView | ast.DropView) -> bool:
+        """Make or drop a temporary view; whether it is one."""
+        name = statement.name.parts[-1]
+        if isinstance(statement, ast.DropView):
+            single = len(statement.name.parts) == 1
+            return single and self.session_views.pop(name.lower(), None) is not None
+        if len(statement.name.parts) > 1:
+            raise UserError("a temporary view has no schema", hint=f"CREATE TEMP VIEW {name} …")
+        there = name.lower() in self.session_views
+        if there and not (statement.or_replace or statement.if_not_exists):
+            raise AlreadyExistsError(f"there is a temporary view {name} already")
+        if not there or statement.or_replace:
+            body = sql[statement.query.start : statement.query.end]
+            self.session_views[name.lower()] = View(0, "", name, body, columns=statement.columns)
+        return True
 
     def append(self, source: TransactionSource, name: TableName, data: Any) -> int:
         """Rows from outside, by column name."""
@@ -207,7 +237,15 @@ class Engine:
 
         frames = frames or self.frames
         return QueryRunner(
-            frames.spark, frames, source, sql, ctes, self.relations, reading=self.reading
+            frames.spark,
+            frames,
+            source,
+            sql,
+            ctes,
+            self.relations,
+            reading=self.reading,
+            streams=self.streams,
+            session_views=self.session_views,
         )
 
     @property

@@ -2,44 +2,66 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import assert_never
+from typing import Protocol, assert_never
 
 import pyarrow as pa
 
 from spark_trickle.errors import NotFoundError, names_hint
+from spark_trickle.execute import definitions
 from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource, table_name
 from spark_trickle.statements import parse as ast
-from spark_trickle.storage.records import HIDDEN_SCHEMA, Table
+from spark_trickle.statements.cursor import Name
+from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName, View
+from spark_trickle.storage.versions.history import Version, history
+
+TABLE, VIEW, STREAM_TABLE = "TABLE", "VIEW", "STREAM TABLE"
 
 
-def answer(statement: ast.ShowTables | ast.ShowSchemas | ast.Describe, source: Source) -> pa.Table:
+class Streams(Protocol):
+    """What is known of stream tables, by the uuid of their tables."""
+
+    def kinds(self) -> frozenset[str]:
+        """Which tables are stream tables."""
+
+    def details(self, uuid: str) -> list[tuple[str, str | None]]:
+        """What DESCRIBE EXTENDED says about one."""
+
+    def definition(self, uuid: str) -> str:
+        """The statement that makes it."""
+
+
+class NoStreams:
+    """Of a lake without stream tables."""
+
+    def kinds(self) -> frozenset[str]:
+        return frozenset()
+
+    def details(self, uuid: str) -> list[tuple[str, str | None]]:
+        raise NotFoundError(f"there is no stream table {uuid}")
+
+    def definition(self, uuid: str) -> str:
+        raise NotFoundError(f"there is no stream table {uuid}")
+
+
+def answer(statement: ast.Listing, source: Source, streams: Streams) -> pa.Table:
     match statement:
-        case ast.ShowTables(schema):
-            return _tables(source, schema)
-        case ast.ShowSchemas():
-            schemas = [name for name in source.catalog.schemas() if name != HIDDEN_SCHEMA]
-            return _text_table({"namespace": schemas})
-        case ast.Describe(name):
-            return _columns(source.table(table_name(name)))
+        case ast.ShowTables():
+            return _tables(source, statement, streams)
+        case ast.ShowSchemas(like):
+            return _text_table({"namespace": [n for n in schemas(source) if fits(n, like)]})
+        case ast.ShowColumns(name):
+            return _text_table({"col_name": _column_names(source, name)})
+        case ast.ShowCreate(name, kind):
+            return _text_table({"createtab_stmt": [_create(source, name, kind, streams)]})
+        case ast.ShowVersions(of, limit):
+            table = None if of is None else source.table(table_name(of))
+            return versions_relation(history(source.catalog, table, limit))
+        case ast.Describe():
+            return _describe(source, statement, streams)
         case _:
             assert_never(statement)
-
-
-def _tables(source: Source, schema: str | None) -> pa.Table:
-    tables = visible(source)
-    if schema is not None:
-        wanted = schema.lower()
-        if wanted not in {name.lower() for name in source.catalog.schemas()}:
-            known = [name for name in source.catalog.schemas() if name != HIDDEN_SCHEMA]
-            raise NotFoundError(
-                f"there is no schema {schema}", hint=names_hint(schema, known, "schemas")
-            )
-        tables = [table for table in tables if table.schema.lower() == wanted]
-    tables.sort(key=lambda table: table.full_name.key)
-    return _text_table(
-        {"namespace": [t.schema for t in tables], "tableName": [t.name for t in tables]}
-    )
 
 
 def visible(source: Source) -> list[Table]:
@@ -54,7 +76,138 @@ def visible(source: Source) -> list[Table]:
     return [table for table in tables if table.schema != HIDDEN_SCHEMA]
 
 
-def _columns(table: Table) -> pa.Table:
+def views(source: Source) -> list[View]:
+    match source:
+        case SnapshotSource():
+            return source.catalog.views(source.version)
+        case TransactionSource():
+            return source.tx.views()
+        case _:
+            return source.catalog.views()
+
+
+def view(source: Source, name: TableName) -> View | None:
+    """The view of that name, or None."""
+    return next((v for v in views(source) if v.full_name.key == name.key), None)
+
+
+def schemas(source: Source) -> list[str]:
+    match source:
+        case SnapshotSource():
+            found = source.catalog.schemas(source.version)
+        case TransactionSource():
+            found = source.tx.schemas()
+        case _:
+            found = source.catalog.schemas()
+    return [name for name in found if name != HIDDEN_SCHEMA]
+
+
+def kind_of(thing: Table | View, streams: frozenset[str]) -> str:
+    if isinstance(thing, View):
+        return VIEW
+    return STREAM_TABLE if thing.uuid in streams else TABLE
+
+
+def fits(name: str, pattern: str | None) -> bool:
+    """Whether a name is one that a pattern of SHOW means: * is anything, | parts alternatives."""
+    if pattern is None:
+        return True
+    choices = (
+        ".*".join(map(re.escape, re.split(r"[*%]", choice.strip())))
+        for choice in pattern.split("|")
+    )
+    return any(re.fullmatch(choice, name, re.IGNORECASE | re.DOTALL) for choice in choices)
+
+
+def _tables(source: Source, statement: ast.ShowTables, streams: Streams) -> pa.Table:
+    things: list[Table | View] = [*views(source)]
+    if not statement.views_only:
+        things += visible(source)
+    if statement.schema is not None:
+        wanted = statement.schema.lower()
+        known = schemas(source)
+        if wanted not in {name.lower() for name in known}:
+            raise NotFoundError(
+                f"there is no schema {statement.schema}",
+                hint=names_hint(statement.schema, known, "schemas"),
+            )
+        things = [thing for thing in things if thing.schema.lower() == wanted]
+    things = [thing for thing in things if fits(thing.name, statement.like)]
+    things.sort(key=lambda thing: thing.full_name.key)
+    kinds = streams.kinds()
+    return _text_table(
+        {
+            "namespace": [t.schema for t in things],
+            "tableName": [t.name for t in things],
+            "kind": [kind_of(t, kinds) for t in things],
+        }
+    )
+
+
+def _column_names(source: Source, name: Name) -> list[str]:
+    found = view(source, table_name(name))
+    if found is not None:
+        return [column for column, _ in definitions.columns_of_view(found, source)]
+    return [column.name for column in source.table(table_name(name)).columns]
+
+
+def _create(source: Source, name: Name, kind: str, streams: Streams) -> str:
+    wanted = table_name(name)
+    found = view(source, wanted)
+    if found is not None and kind in (TABLE, VIEW):
+        return definitions.of_view(found)
+    if kind == VIEW:
+        known = [str(v) for v in views(source)]
+        raise NotFoundError(
+            f"there is no view {wanted}", hint=names_hint(str(wanted), known, "views")
+        )
+    table = source.table(wanted)
+    if table.uuid in streams.kinds():
+        return streams.definition(table.uuid)
+    if kind == STREAM_TABLE:
+        raise NotFoundError(f"{table} is a table, not a stream table")
+    return definitions.of_table(table)
+
+
+_COLUMNS = ("col_name", "data_type", "nullable", "default", "key", "comment")
+
+
+def _describe(source: Source, statement: ast.Describe, streams: Streams) -> pa.Table:
+    name = table_name(statement.name)
+    found = view(source, name)
+    if found is not None and not statement.stream:
+        rows: list[list[str | None]] = [
+            [column, kind, None, None, None, None]
+            for column, kind in definitions.columns_of_view(found, source)
+        ]
+        details: list[tuple[str, str | None]] = [("Type", VIEW), ("View Text", found.sql)]
+        details.append(("Comment", found.comment))
+        return _described(rows, found, details if statement.extended else [])
+    table = source.table(name)
+    is_stream = table.uuid in streams.kinds()
+    if statement.stream and not is_stream:
+        raise NotFoundError(f"{table} is a table, not a stream table")
+    details = []
+    if statement.extended:
+        details = [("Type", STREAM_TABLE if is_stream else TABLE), *_details(source, table)]
+    if is_stream and (statement.extended or statement.stream):
+        details += streams.details(table.uuid)
+    return _described(_rows_of(table), table, details)
+
+
+def _described(
+    rows: list[list[str | None]], thing: Table | View, details: list[tuple[str, str | None]]
+) -> pa.Table:
+    """The columns; then, as in Spark, one line for each thing there is to say."""
+    if details:
+        said: list[tuple[str, str | None]] = [("", None), ("# Detailed Table Information", None)]
+        said += [("Database", thing.schema), ("Table", thing.name), *details]
+        rows = rows + [[name, value, *[None] * 4] for name, value in said]
+    columns = zip(*rows, strict=True)
+    return _text_table(dict(zip(_COLUMNS, map(list, columns), strict=True)))
+
+
+def _rows_of(table: Table) -> list[list[str | None]]:
     def notes(name: str) -> str:
         words = [
             "primary key" if name in table.primary_key else "",
@@ -62,16 +215,47 @@ def _columns(table: Table) -> pa.Table:
         ]
         return ", ".join(word for word in words if word)
 
-    return _text_table(
-        {
-            "col_name": [c.name for c in table.columns],
-            "data_type": [c.declared for c in table.columns],
-            "nullable": ["true" if c.nullable else "false" for c in table.columns],
-            "default": [c.default for c in table.columns],
-            "key": [notes(c.name) for c in table.columns],
-            "comment": [c.comment for c in table.columns],
-        }
-    )
+    return [
+        [c.name, c.declared, str(c.nullable).lower(), c.default, notes(c.name), c.comment]
+        for c in table.columns
+    ]
+
+
+def _details(source: Source, table: Table) -> list[tuple[str, str | None]]:
+    plan = source.scan(table)
+    made = history(source.catalog, table, None) if table.id >= 0 else []
+    return [
+        ("Comment", table.comment),
+        ("Primary Key", ", ".join(table.primary_key) or None),
+        ("Cluster By", ", ".join(table.cluster_by) or None),
+        ("Location", table.location),
+        ("Rows", str(plan.rows)),
+        ("Files", str(len(plan.files))),
+        ("Bytes", str(plan.bytes)),
+        ("Created Version", str(made[-1].version) if made else None),
+        ("Last Version", str(made[0].version) if made else None),
+    ]
+
+
+_VERSIONS = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("author", pa.string()),
+        ("message", pa.string()),
+        ("changes", pa.list_(pa.string())),
+        ("tables", pa.list_(pa.string())),
+        ("rows", pa.int64()),
+        ("rows_inserted", pa.int64()),
+        ("rows_deleted", pa.int64()),
+    ]
+)
+
+
+def versions_relation(versions: Sequence[Version]) -> pa.Table:
+    """DESCRIBE HISTORY and SHOW VERSIONS."""
+    rows = [{**vars(version), "rows": version.rows} for version in versions]
+    return pa.Table.from_pylist(rows, _VERSIONS)
 
 
 def _text_table(columns: Mapping[str, Sequence[str | None]]) -> pa.Table:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_trickle.errors import BindError, NotFoundError, Position, names_hint
-from spark_trickle.execute.listing import visible
-from spark_trickle.execute.states import Source, table_name, version_at
+from spark_trickle.errors import (
+    BindError,
+    CycleError,
+    NotFoundError,
+    Position,
+    TrickleError,
+    UserError,
+    names_hint,
+)
+from spark_trickle.execute import information, listing
+from spark_trickle.execute.listing import NoStreams, Streams, visible
+from spark_trickle.execute.states import SnapshotSource, Source, table_name, version_at
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import Frames
 from spark_trickle.spark.names import view_names
@@ -23,7 +32,7 @@ from spark_trickle.statements.conditions import (
 from spark_trickle.statements.cursor import Span
 from spark_trickle.statements.names import TableReference, cte_names, find_tables
 from spark_trickle.statements.splices import Splice, Spliced, TextBuilder, splice_names
-from spark_trickle.storage.records import ScanPlan, Table
+from spark_trickle.storage.records import ScanPlan, Table, View
 
 if TYPE_CHECKING:
     from spark_trickle.spark.session import DataFrame, SparkSession
@@ -67,6 +76,11 @@ class QueryRunner:
     """What Spark was sent."""
     reading: Callable[[Table], None] | None = None
     """Told which tables are read, but not of those at a version of the past."""
+
+    streams: Streams = field(default_factory=NoStreams)
+    session_views: Mapping[str, View] = field(default_factory=dict)
+    path: tuple[View, ...] = ()
+    """The views inside which this is."""
 
     def __post_init__(self) -> None:
         span = self.ctes
@@ -132,11 +146,22 @@ class QueryRunner:
         if len(reference.name.parts) > 2:
             return None
         name = table_name(reference.name)
+        if len(reference.name.parts) == 1 and name.name.lower() in self.session_views:
+            return self._of_view(self.session_views[name.name.lower()], self.source)
+        if name.schema.lower() == information.SCHEMA:
+            found = information.relation(name.name, self.source, self.streams)
+            return None if found is None else self.frames.local_view(found)
         if name.schema.lower() == "trickle" and name.name.lower() in self.relations:
             return self.frames.local_view(self.relations[name.name.lower()]())
         try:
+            seen = self.source
             if travels:
                 version = self._version(reference)
+                seen = SnapshotSource(self.source.catalog, version)
+            view = listing.view(seen, name)
+            if view is not None:
+                return self._of_view(view, seen)
+            if travels:
                 plan = self.source.catalog.scan(name, version)
             else:
                 plan = self.source.scan(self.source.table(name))
@@ -147,6 +172,30 @@ class QueryRunner:
                 return None
             raise self._at(error, reference) from None
         return self.frames.view(pruned(plan, conditions))
+
+    def _of_view(self, view: View, source: Source) -> str:
+        """The view of Spark's that stands for one of the lake or of the session."""
+        if view in self.path:
+            chain = " -> ".join(str(v) for v in (*self.path, view))
+            raise CycleError(f"view {view} refers to itself: {chain}")
+        if view.dialect != "spark":
+            raise UserError(f"view {view} is written in the SQL of {view.dialect}")
+        inner = replace(
+            self,
+            source=source,
+            sql=view.sql,
+            ctes=None,
+            prefixes={},
+            replaced=(),
+            sent=None,
+            path=(*self.path, view),
+        )
+        try:
+            frame = inner.query(Span(0, len(view.sql)))
+            return self.frames.frame_view(frame.toDF(*view.columns) if view.columns else frame)
+        except TrickleError as error:
+            error.message = f"in view {view.name}: {error.message}"
+            raise
 
     def _version(self, reference: TableReference) -> int:
         if reference.version is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
 
 from spark_trickle.errors import BindError, NotFoundError
 from spark_trickle.statements.cursor import Name
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import DEFAULT_SCHEMA, ScanPlan, Table, TableName
+from spark_trickle.storage.versions.history import moment_of
 from spark_trickle.storage.versions.transaction import Transaction
 
 
@@ -73,17 +74,9 @@ def version_at(catalog: Catalog, moment: datetime) -> int:
             "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id DESC"
         )
     for version, committed in rows:
-        if _moment(committed) <= moment:
+        if moment_of(committed) <= moment:
             return int(version)
     raise BindError(
         f"the lake has no version as old as {moment.isoformat(sep=' ')}",
         hint=f"the oldest version that can be read is {catalog.oldest_version()}",
     )
-
-
-def _moment(value: str | datetime) -> datetime:
-    if isinstance(value, str):
-        text = value.strip()
-        # DuckDB writes the zone as +00.
-        value = datetime.fromisoformat(text + ":00" if text[-3] in "+-" else text)
-    return value if value.tzinfo else value.replace(tzinfo=UTC)

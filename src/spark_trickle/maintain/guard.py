@@ -11,12 +11,12 @@ from spark_trickle.execute.ddl import Ddl
 from spark_trickle.execute.engine import Change
 from spark_trickle.execute.states import table_name
 from spark_trickle.maintain.define.compiling import columns_used
-from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records import graph, view_uses
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.cursor import Name
-from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
+from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName, View
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 Compile = Callable[[StreamTable], CompiledQuery]
@@ -51,10 +51,22 @@ class Guard:
                 self._drops_schema(statement.name)
             case ast.AddColumns() | ast.RenameTable() | ast.RenameColumn():
                 self._own(statement.name)
-            case ast.CreateSchema() | ast.Comment():
+            case ast.DropView():
+                self._drops_view(statement)
+            case ast.CreateSchema() | ast.Comment() | ast.CreateView():
                 pass
             case _:
                 assert_never(statement)
+
+    def _drops_view(self, statement: ast.DropView) -> None:
+        view = self._tx.view(table_name(statement.name))
+        if view is not None:
+            self._unused_view(view)
+
+    def _unused_view(self, view: View) -> None:
+        self._tx.record(lambda connection, _: _refuse_view(connection, view))
+        with self._tx.reading() as connection:
+            _refuse_view(connection, view)
 
     def writes(self, name: TableName) -> None:
         """Rows may be written into tables only."""
@@ -121,6 +133,9 @@ class Guard:
                         hint=f"DROP STREAM TABLE {stream.name} first",
                     )
                 self._unread(table, "dropped")
+        for view in self._tx.views():
+            if view.schema.lower() == name.lower():
+                self._unused_view(view)
 
     def _unread(self, table: Table, verb: str) -> None:
         self._unused(str(table), verb, lambda streams: graph.dependents(streams, table.uuid))
@@ -141,3 +156,12 @@ class Guard:
                 f"{what} cannot be {verb}: stream tables {names} read it",
                 hint="drop those stream tables first, or give them another query",
             )
+
+
+def _refuse_view(connection: Connection, view: View) -> None:
+    readers = view_uses.readers(connection, view.uuid)
+    if readers:
+        raise DependencyError(
+            f"view {view} cannot be dropped: stream tables {', '.join(readers)} were written with it",
+            hint="drop those stream tables first, or give them another query",
+        )

@@ -21,6 +21,7 @@ from spark_trickle.maintain.records.monitor import (
     tables_relation,
 )
 from spark_trickle.maintain.records.needed import oldest, warn_of_suspended
+from spark_trickle.maintain.records.shown import ShownStreams
 from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.maintain.schedule.scheduler import Scheduler
 from spark_trickle.maintain.service import StreamTables
@@ -52,6 +53,7 @@ class StreamTableMethods:
         """Have statements looked at, and offer the relations of the schema ``trickle``."""
         engine.catalog.participants.append(StreamTableParticipant(lambda: self._streams))
         engine.reading = self._warn
+        engine.streams = ShownStreams(engine.catalog)
         engine.relations["stream_tables"] = lambda: tables_relation(self.stream_tables())
         engine.relations["refresh_history"] = lambda: history_relation(self.refresh_history())
         engine.relations["graph"] = lambda: graph_relation(self.graph())

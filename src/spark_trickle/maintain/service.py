@@ -21,6 +21,7 @@ from spark_trickle.errors import (
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import tables_read
 from spark_trickle.maintain.define.definer import MODES, Definer, Definition
+from spark_trickle.maintain.define.writing import expanded_query, over_tables
 from spark_trickle.maintain.guard import Guard
 from spark_trickle.maintain.immediate.fast import FastPaths
 from spark_trickle.maintain.immediate.upkeep import Upkeep
@@ -106,15 +107,19 @@ class StreamTables:
             refresh_mode=_mode(wanted.refresh_mode),
         )
         there = self.find(wanted.name)
-        if there is not None and or_replace:
-            return self._replace(there, wanted)
-        if there is not None and if_not_exists:
+        if there is not None and if_not_exists and not or_replace:
             return None
-        if there is not None:
+        if there is not None and not or_replace:
             raise AlreadyExistsError(
                 f"there is already a stream table {wanted.name}",
                 hint="use CREATE OR REPLACE STREAM TABLE, or IF NOT EXISTS",
             )
+        with over_tables(self._catalog, wanted) as over:
+            return self._create(there, over)
+
+    def _create(self, there: StreamTable | None, wanted: Definition) -> RefreshReport | None:
+        if there is not None:
+            return self._replace(there, wanted)
         return self._definer.create(wanted, self.all())
 
     def alter(
@@ -143,8 +148,10 @@ class StreamTables:
             fast_path=stream.fast_path if fast_path is None else fast_path,
         )
         if query is not None:
-            wanted = _definition(changed, query=query, dialect=dialect)
-            self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
+            with over_tables(
+                self._catalog, _definition(changed, query=query, dialect=dialect)
+            ) as wanted:
+                self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
         elif replace(changed, populated=True).follows and not stream.follows:
             self._definer.rebuild(changed, _definition(changed), self.all(), RESYNC)
         else:
@@ -284,6 +291,9 @@ class StreamTables:
         stream = self.find(name_or_query) if named else None
         if stream is not None:
             return self.explain_table(stream, stage)
+        found = expanded_query(self._catalog, name_or_query, dialect)
+        if found.views:
+            name_or_query, dialect = found.text.text, "spark"
         called = functions_called(name_or_query, dialect)
         known = called and self._engine.holder.started
         meaning = self._engine.meaning(called) if known else Meaning({})

@@ -149,6 +149,13 @@ class Frames:
         self._frames[name], self._views[name] = frame, name
         return name
 
+    def frame_view(self, frame: DataFrame) -> str:
+        """A temporary view of a query's rows."""
+        name = f"__trickle_{uuid4().hex}"
+        frame.createTempView(name)
+        self._frames[name], self._views[name] = frame, name
+        return name
+
     def _frame(self, key: str, plan: ScanPlan, located: bool) -> DataFrame:
         check_present(plan.table, plan.files)
         self.files_opened += len(plan.files)

@@ -1,4 +1,4 @@
-"""CREATE, DROP, ALTER, TRUNCATE, SHOW and DESCRIBE."""
+"""CREATE, DROP, ALTER, COMMENT and TRUNCATE."""
 
 from __future__ import annotations
 
@@ -24,17 +24,6 @@ def parse(cursor: Cursor) -> ast.Statement | None:
     if cursor.accept("TRUNCATE"):
         cursor.expect("TABLE")
         return ast.Truncate(cursor.name())
-    if cursor.accept("SHOW", "TABLES"):
-        named = cursor.accept("IN") or cursor.accept("FROM")
-        return ast.ShowTables(cursor.part("a schema's name") if named else None)
-    if cursor.accept("SHOW"):
-        if not any(cursor.accept(w) for w in ("SCHEMAS", "DATABASES", "NAMESPACES")):
-            cursor.fail("TABLES or SCHEMAS is expected here")
-        return ast.ShowSchemas()
-    if cursor.accept("DESCRIBE") or cursor.accept("DESC"):
-        cursor.accept("TABLE")
-        cursor.accept("EXTENDED")
-        return ast.Describe(cursor.name())
     return None
 
 
@@ -47,13 +36,28 @@ def _create(cursor: Cursor) -> ast.Statement:
     if _schema_word(cursor):
         if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
         return ast.CreateSchema(cursor.part("a schema's name"), if_not_exists)
+    temporary = cursor.accept("TEMPORARY") or cursor.accept("TEMP")
+    if cursor.accept("VIEW"):
+        return _create_view(cursor, or_replace, temporary)
+    if temporary:
+        cursor.fail("VIEW is expected here", hint="tables that are temporary are not known here")
     if not cursor.accept("TABLE"):
-        cursor.fail("TABLE or SCHEMA is expected here")
+        cursor.fail("TABLE, VIEW, STREAM TABLE or SCHEMA is expected here")
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     statement = ast.CreateTable(cursor.name(), if_not_exists=if_not_exists, or_replace=or_replace)
     if cursor.at_symbol("("):
         statement = _columns(cursor, statement)
     return _table_clauses(cursor, statement)
+
+
+def _create_view(cursor: Cursor, or_replace: bool, temporary: bool) -> ast.CreateView:
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.name("a view's name")
+    columns = cursor.names("a column's name") if cursor.at_symbol("(") else ()
+    comment = cursor.string("a comment") if cursor.accept("COMMENT") else None
+    cursor.expect("AS")
+    query = cursor.rest("a query")
+    return ast.CreateView(name, query, columns, or_replace, if_not_exists, temporary, comment)
 
 
 def _columns(cursor: Cursor, statement: ast.CreateTable) -> ast.CreateTable:
@@ -161,8 +165,11 @@ def _drop(cursor: Cursor) -> ast.Statement:
         if not cascade:
             cursor.accept("RESTRICT")
         return ast.DropSchema(name, if_exists, cascade)
+    if cursor.accept("VIEW"):
+        if_exists = cursor.accept("IF", "EXISTS")
+        return ast.DropView(cursor.name("a view's name"), if_exists)
     if not cursor.accept("TABLE"):
-        cursor.fail("TABLE or SCHEMA is expected here")
+        cursor.fail("TABLE, VIEW, STREAM TABLE or SCHEMA is expected here")
     if_exists = cursor.accept("IF", "EXISTS")
     statement = ast.DropTable(cursor.name(), if_exists)
     cursor.accept("PURGE")
@@ -190,9 +197,9 @@ def _alter(cursor: Cursor) -> ast.Statement:
 
 
 def _comment(cursor: Cursor) -> ast.Comment:
-    of_table = cursor.accept("TABLE")
+    of_table = cursor.accept("TABLE") or cursor.accept("VIEW")
     if not of_table and not cursor.accept("COLUMN"):
-        cursor.fail("TABLE or COLUMN is expected here")
+        cursor.fail("TABLE, VIEW or COLUMN is expected here")
     name, column = cursor.name(), None
     if not of_table:
         if len(name.parts) < 2:

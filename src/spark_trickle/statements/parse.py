@@ -176,19 +176,68 @@ class Truncate:
 
 
 @dataclass(frozen=True)
+class CreateView:
+    """``temporary``: of this connection only, and kept nowhere."""
+
+    name: Name
+    query: Span
+    columns: tuple[str, ...] = ()
+    or_replace: bool = False
+    if_not_exists: bool = False
+    temporary: bool = False
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class DropView:
+    name: Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
 class ShowTables:
+    """``like``: a pattern with * for anything and | between alternatives, as Spark has it."""
+
     schema: str | None
+    like: str | None = None
+    views_only: bool = False
 
 
 @dataclass(frozen=True)
 class ShowSchemas:
-    pass
+    like: str | None = None
+
+
+@dataclass(frozen=True)
+class ShowColumns:
+    name: Name
+
+
+@dataclass(frozen=True)
+class ShowCreate:
+    """``kind``: TABLE (which a view may be, too), VIEW or STREAM TABLE."""
+
+    name: Name
+    kind: str
+
+
+@dataclass(frozen=True)
+class ShowVersions:
+    """SHOW VERSIONS; with a name DESCRIBE HISTORY of a table."""
+
+    name: Name | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True)
 class Describe:
     name: Name
+    extended: bool = False
+    stream: bool = False
 
+
+Listing = ShowTables | ShowSchemas | ShowColumns | ShowCreate | ShowVersions | Describe
+"""What the catalog answers by itself."""
 
 Statement = (
     Query
@@ -206,9 +255,9 @@ Statement = (
     | Delete
     | Merge
     | Truncate
-    | ShowTables
-    | ShowSchemas
-    | Describe
+    | CreateView
+    | DropView
+    | Listing
 )
 
 _QUERY_WORDS = ("SELECT", "VALUES", "TABLE", "FROM")
@@ -222,6 +271,7 @@ def parse_statement(sql: str) -> Statement:
     """The statement in ``sql``; ParseError with its place when the frame is not right."""
     from spark_trickle.statements import ddl as statement_ddl
     from spark_trickle.statements import dml as statement_dml
+    from spark_trickle.statements import show as statement_show
 
     cursor = Cursor(sql)
     if cursor.done:
@@ -233,7 +283,7 @@ def parse_statement(sql: str) -> Statement:
         return Query(Span(body.start if start is None else start, body.end))
     statement = statement_dml.parse(cursor, ctes)
     if statement is None and ctes is None:
-        statement = _explain(cursor) or statement_ddl.parse(cursor)
+        statement = _explain(cursor) or statement_show.parse(cursor) or statement_ddl.parse(cursor)
     if statement is None:
         cursor.fail("this statement is not known here", hint=_KNOWN)
     cursor.end()

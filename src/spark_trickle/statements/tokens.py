@@ -27,6 +27,8 @@ class Token:
     text: str
     start: int
     end: int
+    escapes: bool = True
+    """Whether a backslash in a text stands for something else."""
 
     @property
     def word(self) -> str:
@@ -52,10 +54,31 @@ class Token:
         if self.text.startswith("$"):
             tag = self.text.index("$", 1) + 1
             return self.text[tag:-tag]
-        return self.text[1:-1].replace("''", "'")
+        quote = self.text[0]
+        inner = self.text[1:-1]
+        if not self.escapes or "\\" not in inner:
+            return inner.replace(quote * 2, quote)
+        return _ESCAPE.sub(lambda found: _unescaped(found.group(), quote), inner)
 
     def is_symbol(self, text: str) -> bool:
         return self.kind is Kind.SYMBOL and self.text == text
+
+
+_ESCAPE = re.compile(
+    r"""\\u[0-9a-fA-F]{4} | \\U[0-9a-fA-F]{8} | \\[0-3][0-7]{2} | \\. | '' | \"\" """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+
+
+def _unescaped(text: str, quote: str) -> str:
+    """What Spark takes an escape, or two quotes, for."""
+    if text[0] != "\\":
+        return quote if text[0] == quote else text
+    if len(text) == 2:
+        kept = text if text[1] in "%_" else text[1]
+        return _ESCAPED.get(text[1], kept)
+    return chr(int(text[2:], 16)) if text[1] in "uU" else chr(int(text[1:], 8))
 
 
 _SPARK = re.compile(
@@ -136,7 +159,8 @@ def all_tokens(sql: str, dialect: str) -> list[Token]:
                 hint="close it; inside a quoted text write the quote twice",
             )
         if group != "space":
-            tokens.append(Token(_KINDS[group], match.group(), place, match.end()))
+            escapes = dialect != "postgres"
+            tokens.append(Token(_KINDS[group], match.group(), place, match.end(), escapes))
         place = match.end()
     return tokens
 

@@ -169,6 +169,37 @@ class Table:
 
 
 @dataclass(frozen=True)
+class View:
+    """A query with a name. ``id`` is negative while it exists in a transaction only."""
+
+    id: int
+    schema: str
+    name: str
+    sql: str
+    dialect: str = "spark"
+    columns: tuple[str, ...] = ()
+    """Names for the query's columns; none: its own."""
+    uuid: str = ""
+    comment: str | None = None
+
+    @property
+    def full_name(self) -> TableName:
+        return TableName(self.schema, self.name)
+
+    def __str__(self) -> str:
+        return str(self.full_name)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the author of a version says about it."""
+
+    author: str | None = None
+    message: str | None = None
+    extra: str | None = None
+
+
+@dataclass(frozen=True)
 class Bounds:
     """What is known of one column's values in one file. Bounds are inclusive, not always tight."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, compile_query
 from spark_trickle.errors import NameHint, NotFoundError
 from spark_trickle.execute.states import table_name
+from spark_trickle.execute.views import sources_for
 from spark_trickle.ir.nodes import Distinct, UnionAll
-from spark_trickle.ir.types import Column, Source
 from spark_trickle.ir.walk import children, nodes, reads, scans
 from spark_trickle.maintain.records.streams import Source as Origin
 from spark_trickle.maintain.records.streams import StreamTable
@@ -19,7 +19,7 @@ from spark_trickle.spark.facts import Meaning
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.names import find_tables
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.records import DEFAULT_SCHEMA, Table
+from spark_trickle.storage.records import Table
 
 _KEPT = 256
 
@@ -85,25 +85,6 @@ def _shape(table: Table) -> object:
     return str(table), columns, table.primary_key, table.cluster_by
 
 
-def sources_for(tables: Iterable[Table]) -> Mapping[str, Source]:
-    """Tables as the compiler is told about them; those of the default schema under both names."""
-    sources: dict[str, Source] = {}
-    for table in tables:
-        source = Source(
-            str(table),
-            tuple(
-                Column(position, column.name, _type(column.type), column.nullable)
-                for position, column in enumerate(table.columns)
-            ),
-            table.primary_key,
-            table.cluster_by,
-        )
-        sources[f"{table.schema}.{table.name}"] = source
-        if table.schema == DEFAULT_SCHEMA:
-            sources[table.name] = source
-    return sources
-
-
 def columns_used(compiled: CompiledQuery, source: Origin) -> set[str]:
     """The lower-case names of the columns of a source that the query makes use of."""
     plan = compiled.bound.plan
@@ -126,7 +107,3 @@ def _named(tree: exp.Expr) -> set[str] | None:
     if stars or natural or tree.find(exp.Pivot) is not None:
         return None
     return {name.name.lower() for name in tree.find_all(exp.Identifier)}
-
-
-def _type(text: str) -> exp.DataType:
-    return exp.DataType.build(text, dialect="spark")

@@ -22,7 +22,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.maintain.define.compiling import columns_used, tables_read
 from spark_trickle.maintain.define.layout import create_parts, create_table, segments_of
-from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records import graph, view_uses
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import Bound
 from spark_trickle.maintain.records.streams import ACTIVE, RefreshReport, Source, StreamTable
@@ -55,6 +55,8 @@ class Definition:
     initialize: bool = True
     meaning: Meaning | None = None
     """None: what the session means now."""
+    views: tuple[str, ...] | None = None
+    """The uuids of the views that the query was written with; None: the same as before."""
     fast_path: bool = False
     """Whether commits shall fold their changes into it, whatever the mode."""
     cluster_by: tuple[str, ...] = ()
@@ -131,7 +133,7 @@ class Definer:
                 stream, report = filled.stream, filled.report
             elif there is not None:
                 tx.truncate(TableName.of(stream.name))
-            return self._commit(stream, compiled, there, report, tx, phases)
+            return self._commit(stream, compiled, there, report, tx, phases, wanted.views)
         except BaseException:
             tx.rollback()
             raise
@@ -293,12 +295,17 @@ class Definer:
         report: RefreshReport | None,
         tx: Transaction,
         phases: Phases,
+        views: tuple[str, ...] | None,
     ) -> RefreshReport | None:
         final = report
 
         def record(connection: Connection, version: int) -> None:
             nonlocal final
             _sources_remain(connection, stream, compiled)
+            used = views
+            if used is None and there is not None:
+                used = tuple(view_uses.of_stream(connection, there.uuid))
+            view_uses.save(connection, stream.uuid, used or ())
             if there is not None:
                 _nobody_else(connection, there)
                 records.succeed(connection, there.uuid, stream.uuid)

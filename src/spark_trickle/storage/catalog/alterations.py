@@ -23,6 +23,7 @@ from spark_trickle.storage.records import (
     NewColumn,
     Table,
     TableName,
+    View,
     is_reserved,
 )
 from spark_trickle.storage.versions.planning import conform
@@ -49,16 +50,37 @@ def drop_schema(structure: Structure, name: str, if_exists: bool, cascade: bool)
     schema = structure.schema(name)
     if name.lower() == DEFAULT_SCHEMA:
         raise BindError(f"schema {DEFAULT_SCHEMA} cannot be dropped")
-    inside = [t for t in structure.tables.values() if t.schema == schema.name]
+    things = (("table", structure.tables.values()), ("view", structure.views.values()))
+    inside = [(what, t.name) for what, some in things for t in some if t.schema == schema.name]
     if inside and not cascade:
         raise BindError(
-            f"schema {name} is not empty: it has table {inside[0].name}",
-            hint="drop its tables first, or use CASCADE",
+            f"schema {name} is not empty: it has {inside[0][0]} {inside[0][1]}",
+            hint=f"drop its {inside[0][0]}s first, or use CASCADE",
         )
     return Structure(
         {k: s for k, s in structure.schemas.items() if k != name.lower()},
         {k: t for k, t in structure.tables.items() if t.schema != schema.name},
+        {k: v for k, v in structure.views.items() if v.schema != schema.name},
     )
+
+
+def new_view(structure: Structure, view: View) -> View:
+    """The view with the name of its schema as it is written there."""
+    schema = structure.schema(view.schema)
+    _free(structure, view.full_name)
+    lowered = [name.lower() for name in view.columns]
+    twice = next((n for n in view.columns if lowered.count(n.lower()) > 1), None)
+    if twice is not None:
+        raise AlreadyExistsError(f"view {view} has two columns named {twice}")
+    return replace(view, schema=schema.name, uuid=view.uuid or str(uuid.uuid4()))
+
+
+def _free(structure: Structure, name: TableName) -> None:
+    """A name is a table's or a view's, never both."""
+    if name.key in structure.tables:
+        raise AlreadyExistsError(f"table {name} already exists")
+    if name.key in structure.views:
+        raise AlreadyExistsError(f"view {name} already exists")
 
 
 def new_table(
@@ -70,8 +92,7 @@ def new_table(
     comment: str | None = None,
 ) -> Table:
     schema = structure.schema(name.schema)
-    if name.key in structure.tables:
-        raise AlreadyExistsError(f"table {name} already exists")
+    _free(structure, name)
     if not columns:
         raise BindError(f"table {name} has no columns")
     ids = itertools.count(1)
@@ -140,8 +161,8 @@ def renamed_table(structure: Structure, table: Table, to: TableName) -> Table:
     if to.schema.lower() != table.schema.lower():
         raise BindError(f"table {table} cannot be renamed into another schema ({to})")
     other = structure.tables.get(to.key)
-    if other is not None and other.id != table.id:
-        raise AlreadyExistsError(f"table {to} already exists")
+    if to.key in structure.views or (other is not None and other.id != table.id):
+        _free(structure, to)
     return replace(table, name=to.name)
 
 

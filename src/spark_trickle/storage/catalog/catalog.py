@@ -28,7 +28,7 @@ from spark_trickle.storage.files.filesystem import (
     same_folder,
 )
 from spark_trickle.storage.read.column_cache import COLUMNS
-from spark_trickle.storage.records import ChangePlan, ScanPlan, Table
+from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, View
 from spark_trickle.storage.versions import conflicts, feed, preimages
 from spark_trickle.storage.versions.commit import Committer
 from spark_trickle.storage.versions.participants import Participant
@@ -137,6 +137,11 @@ class Catalog:
         with self.reading() as connection:
             found = self.structure_in(connection, self._checked(connection, version))
         return sorted(found.tables.values(), key=lambda t: t.full_name.key)
+
+    def views(self, version: int | None = None) -> list[View]:
+        with self.reading() as connection:
+            found = self.structure_in(connection, self._checked(connection, version))
+        return sorted(found.views.values(), key=lambda v: v.full_name.key)
 
     def schemas(self, version: int | None = None) -> list[str]:
         with self.reading() as connection:

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_trickle.errors import CommitConflictError
+from spark_trickle.storage.catalog import views
 from spark_trickle.storage.catalog.database import Connection, quoted
+from spark_trickle.storage.catalog.ids import Ids
 from spark_trickle.storage.catalog.structure import (
     CLUSTER_BY,
     COMMENT,
@@ -35,24 +37,6 @@ _VERSIONED = (
 
 
 @dataclass
-class Ids:
-    """The next free ids, given out under the write lock."""
-
-    version: int
-    schema_version: int
-    catalog: int
-    file: int
-
-    def next_catalog(self) -> int:
-        self.catalog += 1
-        return self.catalog - 1
-
-    def next_file(self) -> int:
-        self.file += 1
-        return self.file - 1
-
-
-@dataclass
 class Applied:
     """What was written: the ids that new tables got, and the entries for the list of changes."""
 
@@ -70,17 +54,21 @@ def apply(
     new = {t.id: t for t in after.tables.values()}
     old_schemas = {s.id: s for s in before.schemas.values()}
     new_schemas = {s.id: s for s in after.schemas.values()}
-    if old == new and old_schemas == new_schemas:
+    old_views = {v.id: v for v in before.views.values()}
+    new_views = {v.id: v for v in after.views.values()}
+    if (old, old_schemas, old_views) == (new, new_schemas, new_views):
         applied.tables = dict(new)
         return applied
     ids.schema_version += 1
     for table in (old[i] for i in old if i not in new):
         _drop_table(connection, table, ids.version)
         applied.changes.append(f"dropped_table:{table.id}")
+    applied.changes += views.drop_gone(connection, old_views, new_views, ids.version)
     for schema in (old_schemas[i] for i in old_schemas if i not in new_schemas):
         _drop_schema(connection, schema, latest, ids.version, old)
         applied.changes.append(f"dropped_schema:{schema.id}")
     latest = _without_given_up(latest, old, new)
+    latest = replace(latest, views={k: v for k, v in latest.views.items() if v.id in new_views})
     schema_ids = {}
     for key, schema in after.schemas.items():
         schema_ids[key] = schema.id
@@ -96,6 +84,7 @@ def apply(
         elif table != old[table.id]:
             applied.tables[table.id] = _alter_table(connection, old[table.id], table, latest, ids)
             applied.changes.append(f"altered_table:{table.id}")
+    applied.changes += views.make_new(connection, (old_views, new_views), schema_ids, latest, ids)
     return applied
 
 
@@ -150,7 +139,7 @@ def _create_table(
 ) -> Table:
     numbers, records = schemas
     key = table.schema.lower()
-    if table.full_name.key in latest.tables:
+    if table.full_name.key in latest.tables or table.full_name.key in latest.views:
         raise CommitConflictError(f"table {table} was created by another transaction")
     if numbers[key] >= 0 and records[key].id >= 0 and key not in latest.schemas:
         raise CommitConflictError(f"schema {table.schema} was dropped by another transaction")

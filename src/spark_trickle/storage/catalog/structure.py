@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.files.filesystem import FileSystem, as_folder, canonical
 from spark_trickle.storage.files.types import spark_text
 from spark_trickle.storage.files.values import from_text
-from spark_trickle.storage.records import HIDDEN_SCHEMA, Column, Table, TableName
+from spark_trickle.storage.records import HIDDEN_SCHEMA, Column, Table, TableName, View
 
 PRIMARY_KEY = "trickle.primary_key"
 CLUSTER_BY = "trickle.cluster_by"
@@ -44,6 +45,7 @@ class Structure:
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     tables: Mapping[tuple[str, str], Table] = field(default_factory=dict)
+    views: Mapping[tuple[str, str], View] = field(default_factory=dict)
 
     def schema(self, name: str) -> Schema:
         found = self.schemas.get(name.lower())
@@ -57,10 +59,21 @@ class Structure:
     def table(self, name: str | TableName | Table) -> Table:
         wanted = name.full_name if isinstance(name, Table) else TableName.of(name)
         found = self.tables.get(wanted.key)
+        if found is None and wanted.key in self.views:
+            raise NotFoundError(f"{wanted} is a view, not a table")
         if found is None:
             known = [str(t) for t in self.tables.values() if t.schema != HIDDEN_SCHEMA]
             raise NotFoundError(
                 f"table {wanted} does not exist", hint=names_hint(str(wanted), known)
+            )
+        return found
+
+    def view(self, name: TableName) -> View:
+        found = self.views.get(name.key)
+        if found is None:
+            known = [str(view) for view in self.views.values()]
+            raise NotFoundError(
+                f"view {name} does not exist", hint=names_hint(str(name), known, "views")
             )
         return found
 
@@ -127,7 +140,40 @@ def load(connection: Connection, version: int, files: FileSystem) -> Structure:
             files,
         )
         tables[table.full_name.key] = table
-    return Structure({s.name.lower(): s for s in schemas.values()}, tables)
+    views = _views(connection, version, schemas, tags)
+    return Structure({s.name.lower(): s for s in schemas.values()}, tables, views)
+
+
+def _views(
+    connection: Connection,
+    version: int,
+    schemas: Mapping[int, Schema],
+    tags: Mapping[tuple[int, str], str],
+) -> dict[tuple[str, str], View]:
+    rows = connection.execute(
+        "SELECT view_id, view_uuid, schema_id, view_name, dialect, sql, column_aliases "
+        f"FROM ducklake_view WHERE {VISIBLE}",
+        (version, version),
+    )
+    views = [
+        View(
+            number,
+            schemas[schema].name,
+            name,
+            sql,
+            dialect,
+            _aliases(aliases),
+            str(uuid),
+            tags.get((number, COMMENT)),
+        )
+        for number, uuid, schema, name, dialect, sql, aliases in rows
+    ]
+    return {view.full_name.key: view for view in views}
+
+
+def _aliases(text: str | None) -> tuple[str, ...]:
+    """``"a","b"``, as DuckDB keeps them."""
+    return tuple(n.replace('""', '"') for n in re.findall(r'"((?:[^"]|"")*)"', text or ""))
 
 
 def _key(columns: tuple[Column, ...], tag: str | None) -> tuple[str, ...]:

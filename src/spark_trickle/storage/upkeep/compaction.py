@@ -30,6 +30,7 @@ from spark_trickle.storage.records import (
     ROW_ID,
     Column,
     DataFile,
+    Said,
     Table,
 )
 from spark_trickle.storage.versions import conflicts, deaths, dml
@@ -339,7 +340,7 @@ def _swap(
     changes = [f"merge_adjacent:{table.id}"]
     if task.inlined.num_rows:
         changes.append(f"inline_flush:{table.id}")
-    write_snapshot(connection, ids, changes, None)
+    write_snapshot(connection, ids, changes, Said())
     return ids.version
 
 

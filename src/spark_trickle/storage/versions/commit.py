@@ -9,9 +9,10 @@ from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog import ddl, wakeup
 from spark_trickle.storage.catalog.bootstrap import now
 from spark_trickle.storage.catalog.database import Connection
-from spark_trickle.storage.catalog.ddl import Ids
+from spark_trickle.storage.catalog.ids import Ids
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.faults import reach
+from spark_trickle.storage.records import Said
 from spark_trickle.storage.versions import conflicts
 from spark_trickle.storage.versions.conflicts import Claim
 from spark_trickle.storage.versions.dml import TableWriter
@@ -34,7 +35,7 @@ class Work:
     owned: Owned
     reads: frozenset[int] = frozenset()
     records: tuple[Record, ...] = ()
-    message: str | None = None
+    said: Said = Said()
     late: Mapping[int, Staged] = field(default_factory=dict)
     """Work that was done under the write lock, on the newest version: nobody can be in its way."""
 
@@ -90,7 +91,7 @@ class Committer:
                     writer = TableWriter(connection, table, *tools)
                     changes += writer.write(staged)
                     reach("first-table-written")
-        write_snapshot(connection, ids, changes, work.message)
+        write_snapshot(connection, ids, changes, work.said)
 
 
 def latest_ids(connection: Connection) -> Ids:
@@ -101,16 +102,14 @@ def latest_ids(connection: Connection) -> Ids:
     return Ids(*row)
 
 
-def write_snapshot(
-    connection: Connection, ids: Ids, changes: list[str], message: str | None
-) -> None:
+def write_snapshot(connection: Connection, ids: Ids, changes: list[str], said: Said) -> None:
     connection.execute(
         "INSERT INTO ducklake_snapshot VALUES (?, ?, ?, ?, ?)",
         (ids.version, now(), ids.schema_version, ids.catalog, ids.file),
     )
     connection.execute(
-        "INSERT INTO ducklake_snapshot_changes VALUES (?, ?, NULL, ?, NULL)",
-        (ids.version, ",".join(changes), message),
+        "INSERT INTO ducklake_snapshot_changes VALUES (?, ?, ?, ?, ?)",
+        (ids.version, ",".join(changes), said.author, said.message, said.extra),
     )
     if connection.kind == "postgres":
         connection.execute("SELECT pg_notify(?, ?)", (wakeup.CHANNEL, str(ids.version)))

@@ -72,6 +72,17 @@ class Claim:
             yield from (*DELETED, *COMPACTED)
 
 
+def entries(text: str | None) -> list[tuple[str, str]]:
+    """The kinds of changes in a version's list, each with what it was done to."""
+    found: list[tuple[str, str]] = _TOKEN.findall(text or "")
+    return found
+
+
+def unquoted(value: str) -> list[str]:
+    """The parts of a quoted name in a list of changes."""
+    return [part.replace('""', '"') for part in re.findall(r'"((?:[^"]|"")*)"', value)] or [value]
+
+
 def since(connection: Connection, version: int) -> Others:
     """The changes recorded after a version."""
     others = Others()
@@ -80,7 +91,7 @@ def since(connection: Connection, version: int) -> Others:
         "ORDER BY snapshot_id",
         (version,),
     ):
-        for kind, value in _TOKEN.findall(text or ""):
+        for kind, value in entries(text):
             if value.isdigit() and kind in _WORDS:
                 others.by_table[int(value)][kind] = number
     return others
@@ -97,7 +108,7 @@ def moves(
     return [
         (number, int(value))
         for number, text in rows
-        for kind, value in _TOKEN.findall(text or "")
+        for kind, value in entries(text)
         if value.isdigit() and kind in kinds
     ]
 

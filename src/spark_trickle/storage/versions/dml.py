@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.database import Connection, quoted
-from spark_trickle.storage.catalog.ddl import Ids, create_inlined
+from spark_trickle.storage.catalog.ddl import create_inlined
+from spark_trickle.storage.catalog.ids import Ids
 from spark_trickle.storage.catalog.structure import VISIBLE, resolve
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import positions

@@ -8,7 +8,7 @@ from dataclasses import replace
 from spark_trickle.errors import InternalError
 from spark_trickle.storage.catalog import alterations
 from spark_trickle.storage.catalog.structure import Structure
-from spark_trickle.storage.records import NewColumn, Table, TableName
+from spark_trickle.storage.records import NewColumn, Table, TableName, View
 from spark_trickle.storage.versions.rebase import Progress
 from spark_trickle.storage.versions.state import Lake, TableLike
 
@@ -61,6 +61,31 @@ class Restructuring:
         self._structure(replace(self._state.structure, tables=tables))
         staged = {i: s for i, s in self._state.staged.items() if i != own.id}
         self._state = replace(self._state, staged=staged)
+
+    def view(self, name: TableName) -> View | None:
+        """The view of that name, or None."""
+        return self._state.structure.views.get(name.key)
+
+    def views(self) -> list[View]:
+        return sorted(self._state.structure.views.values(), key=lambda v: v.full_name.key)
+
+    def create_view(self, view: View) -> View:
+        """AlreadyExistsError if the name is taken."""
+        made = alterations.new_view(self._state.structure, replace(view, id=self._new_id()))
+        self._put_view(made)
+        return made
+
+    def comment_view(self, view: View, comment: str | None) -> None:
+        self._put_view(replace(view, comment=comment))
+
+    def drop_view(self, name: TableName) -> None:
+        gone = self._state.structure.view(name)
+        views = {k: v for k, v in self._state.structure.views.items() if v.id != gone.id}
+        self._structure(replace(self._state.structure, views=views))
+
+    def _put_view(self, view: View) -> None:
+        views = {**self._state.structure.views, view.full_name.key: view}
+        self._structure(replace(self._state.structure, views=views))
 
     def rename_table(self, table: TableLike, to: str | TableName) -> Table:
         own = self.table(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from spark_trickle.storage.records import (
     ChangePlan,
     NewFile,
     Positions,
+    Said,
     Savepoint,
     ScanPlan,
     Table,
@@ -57,6 +58,8 @@ class Transaction(Restructuring):
         self._savepoints: list[Progress] = []
         self._owned = Owned(lake.files)
         self._late: Mapping[int, Staged] = {}
+        self.said = Said(author=lake.settings.author)
+        """Who commits, and what is said of the version."""
 
     def __enter__(self) -> Transaction:
         return self
@@ -74,6 +77,10 @@ class Transaction(Restructuring):
     def find(self, uuid: str) -> Table | None:
         """The table with that identity, whatever it is called."""
         return self._state.structure.find(uuid)
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """The catalog as it is now, for the caller's own ``trickle_*`` tables."""
+        return self._lake.reading()
 
     def tables(self) -> list[Table]:
         return sorted(self._state.structure.tables.values(), key=lambda t: t.full_name.key)
@@ -315,5 +322,6 @@ class Transaction(Restructuring):
         state = self._state
         self._lake.files.sync(f.facts.path for s in state.staged.values() for f in s.files)
         reach("files-synced")
-        rest = (state.reads, (*state.records, *records), message)
+        said = replace(self.said, message=message or self.said.message)
+        rest = (state.reads, (*state.records, *records), said)
         return Work(self.base, self._before, structure, state.staged, self._owned, *rest)

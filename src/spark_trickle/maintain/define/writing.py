@@ -1,0 +1,39 @@
+"""Queries of stream tables over tables alone: the queries of views become part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from spark_trickle.errors import TrickleError
+from spark_trickle.execute.states import SnapshotSource
+from spark_trickle.execute.views import Expanded, expanded, find_view
+from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.parameters import in_users_text
+from spark_trickle.statements.splices import Spliced
+from spark_trickle.storage.catalog.catalog import Catalog
+
+
+@contextmanager
+def over_tables(catalog: Catalog, wanted: Definition) -> Iterator[Definition]:
+    """The definition without views; errors are told at their place in the text that was given."""
+    found = expanded_query(catalog, wanted.query, wanted.dialect)
+    if not found.views:
+        yield replace(wanted, views=())
+        return
+    text, uuids = found.text, tuple(view.uuid for view in found.views)
+    try:
+        yield replace(wanted, query=text.text, dialect="spark", views=uuids)
+    except TrickleError as error:
+        in_users_text(error, wanted.query, text)
+        raise
+
+
+def expanded_query(catalog: Catalog, query: str, dialect: str) -> Expanded:
+    """The query with what the views of now stand for."""
+    if not catalog.views():
+        return Expanded(Spliced(query, ()), ())
+    state = SnapshotSource(catalog, catalog.version())
+    return expanded(to_spark(query, dialect), lambda name: find_view(state, name))
