@@ -39,7 +39,9 @@ def test_create_insert_and_list(dry_lake):
         (3, None, Decimal("1.01")),
     ]
     assert [str(table) for table in lake.tables()] == ["t"]
-    assert lake.listing("SHOW TABLES").to_pylist() == [{"namespace": "main", "tableName": "t", "kind": "TABLE"}]
+    assert lake.listing("SHOW TABLES").to_pylist() == [
+        {"namespace": "main", "tableName": "t", "kind": "TABLE"}
+    ]
     described = lake.listing("DESCRIBE t").to_pylist()
     assert [row["data_type"] for row in described] == ["bigint", "string", "decimal(12,2)"]
     assert lake.sql("TRUNCATE TABLE t") == 3

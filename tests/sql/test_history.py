@@ -22,7 +22,11 @@ def test_history_says_who_what_and_how_much(tmp_path):
         assert (newest.changes, newest.tables) == (("drop table",), ("a",))
         assert (first.version, first.changes) == (0, ("create schema",))
         emptied, filled, made = lake.history()[2:5]
-        assert (emptied.changes, emptied.rows_deleted, emptied.author) == (("delete",), 2, "nightly")
+        assert (emptied.changes, emptied.rows_deleted, emptied.author) == (
+            ("delete",),
+            2,
+            "nightly",
+        )
         said = (filled.author, filled.message, filled.extra)
         assert said == ("ada", "it's Monday", '{"run": 7}')
         assert (filled.tables, filled.rows, filled.rows_inserted) == (("a", "b"), 3, 3)
@@ -31,10 +35,15 @@ def test_history_says_who_what_and_how_much(tmp_path):
         assert [v.version for v in lake.history(limit=2)] == [6, 5]
         assert datetime.now(UTC) - newest.time < timedelta(minutes=5)
         shown = lake.listing("DESCRIBE HISTORY c LIMIT 2").to_pylist()
-        assert [(row["version"], row["message"]) for row in shown] == [(5, None), (3, "it's Monday")]
+        assert [(row["version"], row["message"]) for row in shown] == [
+            (5, None),
+            (3, "it's Monday"),
+        ]
         assert shown[1]["rows"] == 1
     catalog = f"ATTACH 'ducklake:sqlite:{tmp_path}/lake/catalog.sqlite' AS lk (READ_ONLY)"
-    asked = "SELECT author, commit_message, commit_extra_info FROM lk.snapshots() WHERE snapshot_id = 3"
+    asked = (
+        "SELECT author, commit_message, commit_extra_info FROM lk.snapshots() WHERE snapshot_id = 3"
+    )
     assert duck.run([catalog], [asked]) == [[["ada", "it's Monday", '{"run": 7}']]]
 
 
@@ -55,8 +64,12 @@ def test_views_are_duckdbs_views_too(tmp_path):
         at = lake.version
         lake.sql("CREATE OR REPLACE VIEW v AS SELECT id, n FROM o")
     attach = f"ATTACH 'ducklake:sqlite:{tmp_path}/lake/catalog.sqlite' AS lk (READ_ONLY)"
-    then = attach.replace("READ_ONLY", f"READ_ONLY, SNAPSHOT_VERSION {at}").replace("AS lk", "AS old")
-    names = "SELECT schema_name, view_name, comment FROM duckdb_views() WHERE NOT internal ORDER BY ALL"
+    then = attach.replace("READ_ONLY", f"READ_ONLY, SNAPSHOT_VERSION {at}").replace(
+        "AS lk", "AS old"
+    )
+    names = (
+        "SELECT schema_name, view_name, comment FROM duckdb_views() WHERE NOT internal ORDER BY ALL"
+    )
     found = duck.run([attach, "USE lk"], [names, "FROM lk.v ORDER BY id"])
     assert found == [[["main", "v", None], ["s", "w", "short"]], [["1", "5"], ["2", "7"]]]
     assert duck.run([then, "USE old"], ["FROM old.v", "FROM old.s.w"]) == [[["2", "14"]], [["2"]]]

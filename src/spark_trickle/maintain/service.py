@@ -115,12 +115,9 @@ class StreamTables:
                 hint="use CREATE OR REPLACE STREAM TABLE, or IF NOT EXISTS",
             )
         with over_tables(self._catalog, wanted) as over:
-            return self._create(there, over)
-
-    def _create(self, there: StreamTable | None, wanted: Definition) -> RefreshReport | None:
-        if there is not None:
-            return self._replace(there, wanted)
-        return self._definer.create(wanted, self.all())
+            if there is not None:
+                return self._replace(there, over)
+            return self._definer.create(over, self.all())
 
     def alter(
         self,

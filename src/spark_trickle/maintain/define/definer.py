@@ -12,15 +12,19 @@ from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import (
     AlreadyExistsError,
-    CommitConflictError,
     DependencyError,
-    InternalError,
     NotFoundError,
     SourceChangedError,
     UnsupportedQueryError,
     UserError,
 )
-from spark_trickle.maintain.define.compiling import columns_used, tables_read
+from spark_trickle.maintain.define.compiling import tables_read
+from spark_trickle.maintain.define.holding import (
+    nobody_else,
+    same_shape,
+    sources_remain,
+    unread,
+)
 from spark_trickle.maintain.define.layout import create_parts, create_table, segments_of
 from spark_trickle.maintain.records import graph, view_uses
 from spark_trickle.maintain.records import streams as records
@@ -185,7 +189,7 @@ class Definer:
             for stream in streams:
                 records.forget(connection, stream.uuid)
             for stream in streams:
-                _unread(connection, stream)
+                unread(connection, stream)
 
         tx.record(record)
 
@@ -197,7 +201,7 @@ class Definer:
                 tx.truncate(TableName.of(name))
 
             def record(connection: Connection, _: int) -> None:
-                _nobody_else(connection, stream)
+                nobody_else(connection, stream)
                 records.save(connection, stream)
 
             tx.record(record)
@@ -214,7 +218,7 @@ class Definer:
             renamed = replace(stream, name=str(table), generation=stream.generation + 1)
 
             def record(connection: Connection, _: int) -> None:
-                _nobody_else(connection, renamed)
+                nobody_else(connection, renamed)
                 records.save(connection, renamed)
 
             tx.record(record)
@@ -261,7 +265,7 @@ class Definer:
             names = self.refresher.names_after(run, tx, made, pinned)
             found = run.analyze(render(compiled.full_query(part, names)))
             if part.name == RESULT:
-                _same_shape(shape, found)
+                same_shape(shape, found)
             return found
 
         if isinstance(compiled.verdict, FullOnly):
@@ -301,13 +305,13 @@ class Definer:
 
         def record(connection: Connection, version: int) -> None:
             nonlocal final
-            _sources_remain(connection, stream, compiled)
+            sources_remain(connection, stream, compiled)
             used = views
             if used is None and there is not None:
                 used = tuple(view_uses.of_stream(connection, there.uuid))
             view_uses.save(connection, stream.uuid, used or ())
             if there is not None:
-                _nobody_else(connection, there)
+                nobody_else(connection, there)
                 records.succeed(connection, there.uuid, stream.uuid)
             records.save(connection, stream)
             if report is not None:
@@ -356,52 +360,3 @@ def _clear(
             hint="drop those first, or keep the names and types of the columns",
         )
     tx.drop_table(table)
-
-
-def _nobody_else(connection: Connection, there: StreamTable) -> None:
-    """What was computed is a difference to the contents at one frontier, and right for no other."""
-    for known in records.load(connection):
-        same = (known.uuid, known.sources, known.segments, known.generation + 1)
-        if same == (there.uuid, there.sources, there.segments, there.generation):
-            return
-    raise CommitConflictError(
-        f"stream table {there.name} was refreshed or changed by somebody else meanwhile",
-        hint="try again",
-    )
-
-
-def _unread(connection: Connection, dropped: StreamTable) -> None:
-    """A stream table made meanwhile would be left over nothing."""
-    readers = graph.dependents(records.load(connection), dropped.uuid)
-    if readers:
-        names = ", ".join(table.name for table in readers)
-        raise CommitConflictError(
-            f"{names} began to read {dropped.name} while it was dropped", hint="try again"
-        )
-
-
-def _sources_remain(connection: Connection, stream: StreamTable, compiled: CompiledQuery) -> None:
-    """A table or column dropped meanwhile would leave a stream table over nothing."""
-    for source in stream.sources:
-        rows = connection.execute(
-            "SELECT c.column_id FROM ducklake_column c JOIN ducklake_table t "
-            "ON t.table_id = c.table_id WHERE t.table_uuid = ? "
-            "AND t.end_snapshot IS NULL AND c.end_snapshot IS NULL",
-            (source.uuid,),
-        )
-        there, used = {number for (number,) in rows}, columns_used(compiled, source)
-        lost = [c for c in source.bound.columns if c.name.lower() in used and c.id not in there]
-        if not there or lost:
-            what = f"{source.name}.{lost[0].name}" if there else source.name
-            raise CommitConflictError(
-                f"{what} was dropped while {stream.name} was made", hint="try again"
-            )
-
-
-def _same_shape(asked: list[tuple[str, str]], made: list[tuple[str, str]]) -> None:
-    """The plan must give what Spark says the text gives; anything else is a bug of ours."""
-    if [type for _, type in asked] != [type for _, type in made]:
-        raise InternalError(
-            f"the plan's columns are {made}, but Spark says the query's are {asked}",
-            hint="please report this query; refresh mode FULL does not use the plan",
-        )
