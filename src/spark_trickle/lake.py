@@ -16,6 +16,7 @@ from spark_trickle.errors import (
     InvariantError,
     ParseError,
     TransientError,
+    TrickleError,
     UserError,
 )
 from spark_trickle.execute.engine import Engine
@@ -28,7 +29,7 @@ from spark_trickle.spark.session import SessionHolder
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
 from spark_trickle.statements.dialect import to_spark
-from spark_trickle.statements.parameters import Arguments
+from spark_trickle.statements.parameters import Arguments, in_users_text
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Said, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
@@ -131,11 +132,21 @@ class Lake(StreamTableMethods):
         about_streams, answer = self._stream_sql(text, dialect)
         if about_streams:
             return answer
-        text = to_spark(text, dialect)
+        given = to_spark(text, dialect)
+        sent = self._engine.names.statement(given)
+        try:
+            return self._run(sent.text)
+        except TrickleError as error:
+            in_users_text(error, given, sent)
+            raise
+
+    def _run(self, text: str) -> Any:
         statement = ast.parse_statement(text)
         if self._door.changed(statement):
             return None
         match statement:
+            case ast.Use(schema):
+                return self._engine.names.use(schema)
             case ast.Query():
                 return self._engine.query(text, statement, self._now())
             case _ if isinstance(statement, ast.Listing):
@@ -150,7 +161,7 @@ class Lake(StreamTableMethods):
         if about_streams is not None:
             return about_streams
         try:
-            statement = ast.parse_statement(text)
+            statement = ast.parse_statement(self._engine.names.statement(text).text)
         except ParseError:
             return None
         if not isinstance(statement, ast.Listing):

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from spark_trickle.arguments import checked_methods
-from spark_trickle.errors import UserError
+from spark_trickle.errors import TrickleError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.states import TransactionSource
 from spark_trickle.spark.interrupts import interruptible_methods
@@ -15,7 +15,7 @@ from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.foreign import foreign_query
-from spark_trickle.statements.parameters import Arguments
+from spark_trickle.statements.parameters import Arguments, in_users_text
 from spark_trickle.statements.stream import parse_stream_statement
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import Said, TableName
@@ -95,9 +95,19 @@ class LakeTransaction:
                 "statements about stream tables are transactions of their own",
                 hint="run it with lake.sql, before or after this transaction",
             )
-        text = to_spark(text, dialect)
+        given = to_spark(text, dialect)
+        sent = self._engine.names.statement(given)
+        try:
+            return self._run(sent.text)
+        except TrickleError as error:
+            in_users_text(error, given, sent)
+            raise
+
+    def _run(self, text: str) -> Any:
         statement = ast.parse_statement(text)
         match statement:
+            case ast.Use(schema):
+                return self._engine.names.use(schema)
             case ast.Query():
                 return self._engine.query(text, statement, self._source)
             case _ if isinstance(statement, ast.Listing):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 from spark_trickle import BindError, DependencyError
+from support import sqlfiles
 
 pytestmark = pytest.mark.spark
 
@@ -132,3 +134,11 @@ def test_views_in_queries_changes_and_stream_tables(lake):
     lake.sql("DROP STREAM TABLE st; DROP VIEW s.sums; DROP VIEW v")
     lake.sql(made)
     assert lake.listing("SHOW CREATE STREAM TABLE st").to_pylist()[0]["createtab_stmt"] == made
+
+
+FILES = sorted((Path(__file__).parent / "spark").glob("*.test"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_statements(lake, path):
+    sqlfiles.run(lake, path)

@@ -6,7 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, assert_never
 
-from spark_trickle.errors import AlreadyExistsError, BindError, NotFoundError, Position, UserError
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    BindError,
+    InvalidDataError,
+    NotFoundError,
+    Position,
+    UserError,
+)
 from spark_trickle.execute import views
 from spark_trickle.execute.states import TransactionSource, table_name
 from spark_trickle.statements import parse as ast
@@ -15,36 +22,44 @@ from spark_trickle.storage.files.types import parse_spark
 from spark_trickle.storage.records import NewColumn, Table, TableName, View
 from spark_trickle.storage.versions.transaction import Transaction
 
+HasNull = Callable[[Table, str], bool]
+"""Whether a row of the table is NULL in a column."""
 Evaluate = Callable[[ast.ColumnDefinition], Any]
 """Answers the value of a column's DEFAULT, as pyarrow gives it."""
 
+Alteration = ast.AddColumns | ast.DropColumns | ast.RenameColumn | ast.RenameTable | ast.AlterColumn
 Ddl = (
     ast.CreateSchema
     | ast.DropSchema
     | ast.CreateTable
     | ast.DropTable
-    | ast.AddColumns
-    | ast.DropColumns
-    | ast.RenameColumn
-    | ast.RenameTable
     | ast.Comment
     | ast.CreateView
     | ast.DropView
+    | Alteration
 )
 
 
-def apply(source: TransactionSource, statement: Ddl, sql: str, evaluate: Evaluate) -> None:
+def apply(
+    source: TransactionSource, statement: Ddl, sql: str, evaluate: Evaluate, has_null: HasNull
+) -> list[str] | None:
+    """Do it; with CASCADE, the names of what was dropped."""
     tx = source.tx
     match statement:
         case ast.CreateSchema(name, if_not_exists):
             tx.create_schema(name, if_not_exists=if_not_exists)
         case ast.DropSchema(name, if_exists, cascade):
+            things: list[Table | View] = [*tx.tables(), *tx.views()]
+            inside = [str(t) for t in things if t.schema.lower() == name.lower()]
             tx.drop_schema(name, if_exists=if_exists, cascade=cascade)
+            return inside if cascade else None
         case ast.CreateView():
             _create_view(source, statement, sql)
         case ast.DropView(name, if_exists):
             if not if_exists or tx.view(table_name(name)) is not None:
                 tx.drop_view(table_name(name))
+        case ast.CreateTable(like=Name() as like):
+            _create_like(tx, statement, tx.table(table_name(like)))
         case ast.CreateTable():
             columns = [_new(column, sql) for column in statement.columns]
             create(tx, statement, columns)
@@ -54,14 +69,17 @@ def apply(source: TransactionSource, statement: Ddl, sql: str, evaluate: Evaluat
                 tx.drop_table(table)
         case ast.Comment():
             _comment(tx, statement)
+        case ast.AlterColumn():
+            _alter_column(tx, statement, has_null)
         case _:
             _alter(tx, statement, sql, evaluate)
+    return None
 
 
-Alteration = ast.AddColumns | ast.DropColumns | ast.RenameColumn | ast.RenameTable
+Named = ast.AddColumns | ast.DropColumns | ast.RenameColumn | ast.RenameTable
 
 
-def _alter(tx: Transaction, statement: Alteration, sql: str, evaluate: Evaluate) -> None:
+def _alter(tx: Transaction, statement: Named, sql: str, evaluate: Evaluate) -> None:
     match statement:
         case ast.AddColumns(name, added):
             table = tx.table(table_name(name))
@@ -75,6 +93,26 @@ def _alter(tx: Transaction, statement: Alteration, sql: str, evaluate: Evaluate)
             _rename_table(tx, tx.table(table_name(name)), new_name)
         case _:
             assert_never(statement)
+
+
+def _create_like(tx: Transaction, statement: ast.CreateTable, model: Table) -> None:
+    columns = [
+        NewColumn(c.name, c.declared, c.nullable, c.default, None, c.comment) for c in model.columns
+    ]
+    wanted = replace(statement, primary_key=model.primary_key, cluster_by=model.cluster_by)
+    create(tx, replace(wanted, comment=model.comment), columns)
+
+
+def _alter_column(tx: Transaction, statement: ast.AlterColumn, has_null: HasNull) -> None:
+    table = tx.table(table_name(statement.name))
+    if statement.action == "SET NOT NULL" and table.column(statement.column) is not None:
+        if has_null(table, statement.column):
+            raise InvalidDataError(
+                f"column {statement.column} of {table} cannot become NOT NULL: it has rows with NULL",
+                hint=f"UPDATE {table} SET {statement.column} = … WHERE {statement.column} IS NULL",
+            )
+        tx.read(table)  # a NULL that somebody inserts meanwhile must not slip in
+    tx.alter_column(table, statement.column, statement.action, statement.value)
 
 
 def _comment(tx: Transaction, statement: ast.Comment) -> None:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 import pyarrow as pa
 
-from spark_trickle.errors import (
-    AlreadyExistsError,
-    InvalidDataError,
-    NotFoundError,
-    UserError,
-    names_hint,
-)
+from spark_trickle.errors import InvalidDataError, NotFoundError, UserError, names_hint
 from spark_trickle.execute import appended, ddl, listing, rows, views
 from spark_trickle.execute.listing import NoStreams, Streams
+from spark_trickle.execute.namespace import Namespace
+from spark_trickle.execute.restore import has_null, restore
 from spark_trickle.execute.states import Source, TransactionSource, table_name
 from spark_trickle.settings import Settings
 from spark_trickle.spark.facts import Meaning, facts_of
@@ -27,6 +24,7 @@ from spark_trickle.statements.splices import quoted
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema, make_column, parse_spark
 from spark_trickle.storage.files.values import plain, plain_value
+from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import (
     HIDDEN_SCHEMA,
     ChangePlan,
@@ -34,7 +32,6 @@ from spark_trickle.storage.records import (
     ScanPlan,
     Table,
     TableName,
-    View,
 )
 from spark_trickle.storage.versions.transaction import Transaction
 
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
     from spark_trickle.spark.session import DataFrame, SparkSession
     from spark_trickle.spark.write import Writer
 
-Change = ast.Insert | ast.Update | ast.Delete | ast.Merge | ast.Truncate
+Change = ast.Insert | ast.Update | ast.Delete | ast.Merge | ast.Truncate | ast.Restore
 
 
 class Engine:
@@ -62,8 +59,7 @@ class Engine:
         self.reading: Callable[[Table], None] | None = None
         """Told which tables users read at their newest version."""
         self.streams: Streams = NoStreams()
-        self.session_views: dict[str, View] = {}
-        """Temporary views, by lower-case name."""
+        self.names = Namespace(catalog)
         self._frames: Frames | None = None
         self._desks: Desks | None = None
 
@@ -160,8 +156,9 @@ class Engine:
 
     def change(
         self, sql: str, statement: Change | ddl.Ddl, source: TransactionSource
-    ) -> int | None:
-        """Do the statement inside the transaction; the rows affected, None for DDL."""
+    ) -> int | list[str] | None:
+        """Do the statement inside the transaction: the rows affected, None for DDL, and what a
+        CASCADE dropped."""
         tx = source.tx
         for participant in tx.participants:
             participant.before_write(tx, statement)
@@ -174,36 +171,30 @@ class Engine:
                     return self._modify(sql, statement, source)
                 case ast.Truncate(name):
                     return tx.truncate(tx.table(table_name(name)))
+                case ast.Restore():
+                    return restore(self, statement, source)
                 case ast.CreateTable() if statement.query is not None:
                     return self._create_as(sql, statement, source)
-                case ast.CreateView(temporary=True) | ast.DropView() if self._of_session(
+                case ast.CreateView(temporary=True) | ast.DropView() if self.names.temporary(
                     sql, statement
                 ):
                     return None
                 case _:
                     lost = views.broken(tx, source)
-                    ddl.apply(source, statement, sql, self._evaluate)
+                    asked = partial(has_null, self, source)
+                    dropped = ddl.apply(source, statement, sql, self._evaluate, asked)
                     views.refuse_breaking(lost, views.broken(tx, source))
-                    return None
+                    return dropped
         except BaseException:
             tx.rollback_to(savepoint)
             raise
 
-    def _of_session(self, sql: str, statement: ast.CreateView | ast.DropView) -> bool:
-        """Make or drop a temporary view; whether it is one."""
-        name = statement.name.parts[-1]
-        if isinstance(statement, ast.DropView):
-            single = len(statement.name.parts) == 1
-            return single and self.session_views.pop(name.lower(), None) is not None
-        if len(statement.name.parts) > 1:
-            raise UserError("a temporary view has no schema", hint=f"CREATE TEMP VIEW {name} …")
-        there = name.lower() in self.session_views
-        if there and not (statement.or_replace or statement.if_not_exists):
-            raise AlreadyExistsError(f"there is a temporary view {name} already")
-        if not there or statement.or_replace:
-            body = sql[statement.query.start : statement.query.end]
-            self.session_views[name.lower()] = View(0, "", name, body, columns=statement.columns)
-        return True
+    def rows_of(self, plan: ScanPlan, source: TransactionSource, table: Table) -> int:
+        """Insert a plan's rows; how many."""
+        if plan.rows <= self.settings.inline_row_limit:
+            return source.tx.insert_rows(table, read_scan(plan))
+        writer = self._writer(source)
+        return writer.insert(table, writer.stage(table, self.frames.scan(plan)))
 
     def append(self, source: TransactionSource, name: TableName, data: Any) -> int:
         """Rows from outside, by column name."""
@@ -245,7 +236,7 @@ class Engine:
             self.relations,
             reading=self.reading,
             streams=self.streams,
-            session_views=self.session_views,
+            session_views=self.names.views,
         )
 
     @property

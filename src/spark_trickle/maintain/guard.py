@@ -7,7 +7,7 @@ from typing import assert_never
 
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import DependencyError, NotFoundError, UserError
-from spark_trickle.execute.ddl import Ddl
+from spark_trickle.execute.ddl import Alteration, Ddl
 from spark_trickle.execute.engine import Change
 from spark_trickle.execute.states import table_name
 from spark_trickle.maintain.define.compiling import columns_used
@@ -36,24 +36,33 @@ class Guard:
         match statement:
             case ast.Insert() | ast.Update() | ast.Delete() | ast.Merge():
                 self.writes(table_name(statement.target))
-            case ast.Truncate():
+            case ast.Truncate() | ast.Restore():
                 self.writes(table_name(statement.name))
             case ast.DropTable():
                 self._removes(statement.name, "dropped")
             case ast.CreateTable():
                 if statement.or_replace:
                     self._removes(statement.name, "replaced")
-            case ast.DropColumns():
-                self._own(statement.name)
-                for column in statement.columns:
-                    self._drops_column(statement.name, column)
-            case ast.DropSchema():
-                self._drops_schema(statement.name)
-            case ast.AddColumns() | ast.RenameTable() | ast.RenameColumn():
-                self._own(statement.name)
             case ast.DropView():
                 self._drops_view(statement)
+            case ast.DropSchema():
+                self._drops_schema(statement.name)
             case ast.CreateSchema() | ast.Comment() | ast.CreateView():
+                pass
+            case _:
+                self._alters(statement)
+
+    def _alters(self, statement: Alteration) -> None:
+        self._own(statement.name)
+        match statement:
+            case ast.DropColumns():
+                for column in statement.columns:
+                    self._changes_column(statement.name, column, "dropped")
+            case ast.AlterColumn():
+                # Stream tables know the types of what they read, and what is never NULL.
+                if statement.action in ("TYPE", "DROP NOT NULL"):
+                    self._changes_column(statement.name, statement.column, "altered")
+            case ast.AddColumns() | ast.RenameTable() | ast.RenameColumn():
                 pass
             case _:
                 assert_never(statement)
@@ -103,14 +112,14 @@ class Guard:
         if table is not None:
             self._unread(table, verb)
 
-    def _drops_column(self, name: Name, column: str) -> None:
+    def _changes_column(self, name: Name, column: str, verb: str) -> None:
         table = self._table(name)
         found = None if table is None else table.column(column)
         if table is not None and found is not None:
             number = found.id
             self._unused(
                 f"column {found.name} of {table}",
-                "dropped",
+                verb,
                 lambda streams: [s for s in streams if self._reads(s, table.uuid, number)],
             )
 

@@ -178,9 +178,9 @@ class StreamTableMethods:
 
     def drop_stream_table(
         self, name: str, cascade: bool = False, *, if_exists: bool = False
-    ) -> None:
-        """Drop a stream table; with ``cascade`` also those that read it."""
-        self._streams.drop(name, cascade=cascade, if_exists=if_exists)
+    ) -> list[str]:
+        """Drop a stream table; with ``cascade`` also those that read it. The names of all dropped."""
+        return self._streams.drop(name, cascade=cascade, if_exists=if_exists)
 
     def repair_stream_table(self, name: str) -> RefreshReport:
         """Build a stream table anew, after an error that took it out of service."""
@@ -239,50 +239,64 @@ class StreamTableMethods:
     def _stream_statement(self, statement: ast.StreamStatement, dialect: str) -> Any:
         match statement:
             case ast.CreateStreamTable(explain=True):
-                return self.explain(statement.query, dialect=dialect)
+                return self.explain(self._query(statement.query, dialect), dialect=dialect)
             case ast.CreateStreamTable():
                 return self._streams.create(
                     Definition(
-                        _name(statement.name),
-                        statement.query,
+                        self._name(statement.name),
+                        self._query(statement.query, dialect),
                         dialect,
                         statement.schedule,
                         statement.refresh_mode,
                         statement.initialize,
+                        fast_path=statement.fast_path,
                     ),
                     or_replace=statement.or_replace,
                     if_not_exists=statement.if_not_exists,
                 )
             case ast.RefreshStreamTable():
-                return self._streams.refresh(_name(statement.name), full=statement.full)
+                return self._streams.refresh(self._name(statement.name), full=statement.full)
             case ast.DropStreamTable():
-                return self._streams.drop(
-                    _name(statement.name),
+                dropped = self._streams.drop(
+                    self._name(statement.name),
                     cascade=statement.cascade,
                     if_exists=statement.if_exists,
                 )
+                return dropped if statement.cascade else None
             case ast.AlterStreamTable():
                 return self._alter(statement, dialect)
             case ast.ShowStreamTables():
                 return self._engine.local(tables_relation(self.stream_tables()))
             case ast.ExplainStreamTable():
-                return self._streams.explain_table(self._streams.get(_name(statement.name)))
+                return self._streams.explain_table(self._streams.get(self._name(statement.name)))
             case _:
                 assert_never(statement)
 
-    def _alter(self, statement: ast.AlterStreamTable, dialect: str) -> None:
+    def _name(self, parts: tuple[str, ...]) -> TableName:
+        return _name(parts, self._engine.names.schema)
+
+    def _query(self, query: str, dialect: str) -> str:
+        """With names in the schema that is used; another dialect's names are left alone."""
+        return self._engine.names.query(query) if dialect == "spark" else query
+
+    def _alter(self, statement: ast.AlterStreamTable, dialect: str) -> str | None:
+        query = None if statement.query is None else self._query(statement.query, dialect)
+        if statement.explain:
+            assert query is not None
+            return self._streams.preview(self._name(statement.name), query, dialect)
         if statement.rename_to is not None:
-            self._streams.rename(_name(statement.name), _name(statement.rename_to))
-            return
+            self._streams.rename(self._name(statement.name), self._name(statement.rename_to))
+            return None
         self._streams.alter(
-            _name(statement.name),
-            query=statement.query,
+            self._name(statement.name),
+            query=query,
             schedule=statement.schedule,
             refresh_mode=statement.refresh_mode,
             status=statement.status,
             fast_path=statement.fast_path,
             dialect=dialect if statement.query is not None else None,
         )
+        return None
 
 
 def _raise_failed(reports: list[RefreshReport]) -> None:
@@ -297,9 +311,9 @@ def _raise_failed(reports: list[RefreshReport]) -> None:
     )
 
 
-def _name(parts: tuple[str, ...]) -> TableName:
+def _name(parts: tuple[str, ...], schema: str = DEFAULT_SCHEMA) -> TableName:
     if len(parts) > 2:
         raise UserError(
             f"the name {'.'.join(parts)} has too many parts", hint="schema.name at most"
         )
-    return TableName(parts[0] if len(parts) == 2 else DEFAULT_SCHEMA, parts[-1])
+    return TableName(parts[0] if len(parts) == 2 else schema, parts[-1])

@@ -21,7 +21,8 @@ from spark_trickle.errors import (
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import tables_read
 from spark_trickle.maintain.define.definer import MODES, Definer, Definition
-from spark_trickle.maintain.define.writing import expanded_query, over_tables
+from spark_trickle.maintain.define.preview import preview
+from spark_trickle.maintain.define.writing import definition_of, expanded_query, over_tables
 from spark_trickle.maintain.guard import Guard
 from spark_trickle.maintain.immediate.fast import FastPaths
 from spark_trickle.maintain.immediate.upkeep import Upkeep
@@ -146,18 +147,28 @@ class StreamTables:
         )
         if query is not None:
             with over_tables(
-                self._catalog, _definition(changed, query=query, dialect=dialect)
+                self._catalog, definition_of(changed, query=query, dialect=dialect)
             ) as wanted:
                 self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
         elif replace(changed, populated=True).follows and not stream.follows:
-            self._definer.rebuild(changed, _definition(changed), self.all(), RESYNC)
+            self._definer.rebuild(changed, definition_of(changed), self.all(), RESYNC)
         else:
             self._set(stream, changed)
+
+    def preview(self, name: str | TableName, query: str, dialect: str) -> str:
+        """What ALTER STREAM TABLE … AS would do; starts no Spark."""
+        stream = self.get(name)
+        wanted = definition_of(stream, query=query, dialect=dialect)
+        with over_tables(self._catalog, wanted) as over:
+            compiled = self._compiled(over.query, over.dialect)
+            self._definer.check(over, compiled)
+            table = self._catalog.table(TableName.of(stream.name))
+            return preview(stream, table, compiled, self.all())
 
     def _set(self, stream: StreamTable, changed: StreamTable) -> None:
         """Give a stream table other settings."""
         if (changed.refresh_mode, changed.fast_path) != (stream.refresh_mode, stream.fast_path):
-            self._definer.check(_definition(changed), self._refresher.compile(stream))
+            self._definer.check(definition_of(changed), self._refresher.compile(stream))
         with self._catalog.writing() as connection:
             fresh = _unchanged(connection, stream, changed)
             current = not behind_in(connection, self._catalog, {stream.uuid})
@@ -178,11 +189,11 @@ class StreamTables:
 
     def drop(
         self, name: str | TableName, *, cascade: bool = False, if_exists: bool = False
-    ) -> None:
-        """Remove a stream table, with ``cascade`` also those that read it."""
+    ) -> list[str]:
+        """Remove a stream table, with ``cascade`` also those that read it; all their names."""
         stream = self.find(name)
         if stream is None and if_exists:
-            return
+            return []
         stream = stream or self.get(name)
         others = graph.all_dependents(self.all(), stream.uuid)
         if others and not cascade:
@@ -198,6 +209,7 @@ class StreamTables:
         except BaseException:
             tx.rollback()
             raise
+        return [stream.name, *(other.name for other in others)]
 
     def refresh(self, name: str | TableName, *, full: bool = False) -> RefreshReport:
         stream = self.get(name)
@@ -261,7 +273,7 @@ class StreamTables:
         fresh = replace(
             stream, status=records.ACTIVE, populated=False, generation=stream.generation + 1
         )
-        report = self._definer.rebuild(fresh, _definition(fresh), self.all(), REPAIR)
+        report = self._definer.rebuild(fresh, definition_of(fresh), self.all(), REPAIR)
         assert report is not None
         return report
 
@@ -382,17 +394,3 @@ def _mode(mode: str) -> str:
     if mode.upper() not in MODES:
         raise UserError(f"there is no refresh mode {mode!r}", hint=f"one of {', '.join(MODES)}")
     return mode.upper()
-
-
-def _definition(
-    stream: StreamTable, *, query: str | None = None, dialect: str | None = None
-) -> Definition:
-    return Definition(
-        TableName.of(stream.name),
-        query or stream.query,
-        dialect or stream.dialect,
-        stream.schedule,
-        stream.refresh_mode,
-        meaning=stream.meaning if query is None else None,
-        fast_path=stream.fast_path,
-    )

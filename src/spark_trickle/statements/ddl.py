@@ -24,7 +24,28 @@ def parse(cursor: Cursor) -> ast.Statement | None:
     if cursor.accept("TRUNCATE"):
         cursor.expect("TABLE")
         return ast.Truncate(cursor.name())
+    if cursor.accept("RESTORE"):
+        return _restore(cursor)
+    if cursor.accept("USE"):
+        if not (cursor.at("CATALOG") or cursor.peek(1) is None):
+            _schema_word(cursor)
+        return ast.Use(cursor.part("a schema's name"))
     return None
+
+
+def _restore(cursor: Cursor) -> ast.Restore:
+    cursor.accept("TABLE")
+    name = cursor.name()
+    cursor.expect("TO")
+    if cursor.accept("TIMESTAMP", "AS", "OF"):
+        return ast.Restore(name, None, cursor.text(cursor.rest("a time")))
+    cursor.expect("VERSION")
+    cursor.accept("AS", "OF")
+    token = cursor.peek()
+    if token is None or not token.text.isdigit():
+        cursor.fail("a version, which is a whole number, is expected here")
+    cursor.index += 1
+    return ast.Restore(name, int(token.text))
 
 
 def _schema_word(cursor: Cursor) -> bool:
@@ -45,6 +66,8 @@ def _create(cursor: Cursor) -> ast.Statement:
         cursor.fail("TABLE, VIEW, STREAM TABLE or SCHEMA is expected here")
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     statement = ast.CreateTable(cursor.name(), if_not_exists=if_not_exists, or_replace=or_replace)
+    if cursor.accept("LIKE"):
+        return replace(statement, like=cursor.name())
     if cursor.at_symbol("("):
         statement = _columns(cursor, statement)
     return _table_clauses(cursor, statement)
@@ -190,10 +213,24 @@ def _alter(cursor: Cursor) -> ast.Statement:
         return _dropped(cursor, name)
     if cursor.accept("ALTER") or cursor.accept("CHANGE"):
         cursor.accept("COLUMN")
-        column = cursor.part("a column's name")
-        cursor.expect("COMMENT")
-        return ast.Comment(name, _said(cursor), column)
+        return _alter_column(cursor, name, cursor.part("a column's name"))
     return cursor.fail("ADD, DROP, ALTER COLUMN, RENAME COLUMN or RENAME TO is expected here")
+
+
+def _alter_column(cursor: Cursor, name: Name, column: str) -> ast.Statement:
+    if cursor.accept("COMMENT"):
+        return ast.Comment(name, _said(cursor), column)
+    if cursor.accept("TYPE") or cursor.accept("SET", "DATA", "TYPE"):
+        return ast.AlterColumn(name, column, "TYPE", cursor.text(cursor.rest("a type")))
+    if cursor.accept("SET", "DEFAULT"):
+        value = cursor.text(cursor.rest("a default value"))
+        return ast.AlterColumn(name, column, "SET DEFAULT", value)
+    for action in ("DROP DEFAULT", "SET NOT NULL", "DROP NOT NULL"):
+        if cursor.accept(*action.split()):
+            return ast.AlterColumn(name, column, action)
+    return cursor.fail(
+        "TYPE, SET DEFAULT, DROP DEFAULT, SET NOT NULL, DROP NOT NULL or COMMENT is expected here"
+    )
 
 
 def _comment(cursor: Cursor) -> ast.Comment:

@@ -51,6 +51,8 @@ class CreateTable:
     or_replace: bool = False
     query: Span | None = None
     comment: str | None = None
+    like: Name | None = None
+    """The table whose columns and keys it gets."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,32 @@ class Comment:
     name: Name
     comment: str | None
     column: str | None = None
+
+
+@dataclass(frozen=True)
+class AlterColumn:
+    """``action``: TYPE, SET DEFAULT (both with a value), DROP DEFAULT, SET NOT NULL or DROP NOT NULL."""
+
+    name: Name
+    column: str
+    action: str
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class Restore:
+    """RESTORE TABLE … TO VERSION AS OF, or TIMESTAMP AS OF with the text of a time."""
+
+    name: Name
+    version: int | None
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True)
+class Use:
+    """The schema that names without one are in."""
+
+    schema: str
 
 
 @dataclass(frozen=True)
@@ -257,13 +285,16 @@ Statement = (
     | Truncate
     | CreateView
     | DropView
+    | AlterColumn
+    | Restore
+    | Use
     | Listing
 )
 
 _QUERY_WORDS = ("SELECT", "VALUES", "TABLE", "FROM")
 _KNOWN = (
     "SELECT, WITH, VALUES, TABLE, CREATE, DROP, ALTER, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, "
-    "SHOW, DESCRIBE, COMMENT ON and EXPLAIN are known"
+    "SHOW, DESCRIBE, COMMENT ON, RESTORE, USE and EXPLAIN are known"
 )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_trickle.statements.cursor import Cursor
+from spark_trickle.statements.tokens import Token
 
 Name = tuple[str, ...]
 
@@ -19,6 +20,16 @@ class CreateStreamTable:
     refresh_mode: str = "AUTO"
     initialize: bool = True
     explain: bool = False
+    fast_path: bool = False
+
+
+@dataclass(frozen=True)
+class Options:
+    """What CREATE and ALTER both set; None: not named."""
+
+    schedule: str | None = None
+    refresh_mode: str | None = None
+    fast_path: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,7 @@ class AlterStreamTable:
     status: str | None = None
     rename_to: Name | None = None
     fast_path: bool | None = None
+    explain: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,8 @@ def parse_stream_statement(sql: str, dialect: str = "spark") -> StreamStatement 
     elif cursor.at("EXPLAIN", "CREATE") and _creates(cursor, 1):
         cursor.expect("EXPLAIN")
         statement = _create(cursor, explain=True)
+    elif cursor.accept("EXPLAIN", "ALTER", "STREAM", "TABLE"):
+        statement = _preview(cursor)
     elif _creates(cursor, 0):
         statement = _create(cursor, explain=False)
     elif cursor.accept("REFRESH", "STREAM", "TABLE"):
@@ -113,19 +127,40 @@ def _create(cursor: Cursor, *, explain: bool) -> CreateStreamTable:
     cursor.expect("STREAM", "TABLE")
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = _name(cursor)
-    schedule, mode, initialize = None, "AUTO", True
+    options, initialize = Options(), True
     while not cursor.accept("AS"):
-        if cursor.accept("SCHEDULE"):
-            schedule = _schedule(cursor, "a schedule such as '30s'")
-        elif cursor.accept("REFRESH", "MODE"):
-            mode = _mode(cursor, cursor.part("a refresh mode").upper())
-        elif cursor.accept("WITH", "NO", "DATA"):
+        if cursor.accept("WITH", "NO", "DATA"):
             initialize = False
-        else:
-            cursor.fail("SCHEDULE, REFRESH MODE, WITH NO DATA or AS is expected here")
+            continue
+        cursor.accept("WITH")
+        found = _options(cursor, options)
+        if found is None:
+            cursor.fail(
+                "SCHEDULE, REFRESH MODE, FAST_PATH, WITH (…), WITH NO DATA or AS is expected here"
+            )
+        options = found
     return CreateStreamTable(
-        name, _rest(cursor), or_replace, if_not_exists, schedule, mode, initialize, explain
+        name,
+        _rest(cursor),
+        or_replace,
+        if_not_exists,
+        options.schedule,
+        options.refresh_mode or "AUTO",
+        initialize,
+        explain,
+        bool(options.fast_path),
     )
+
+
+def _options(cursor: Cursor, known: Options) -> Options | None:
+    """One option in words, or several in brackets; None when there is neither."""
+    if cursor.accept("SCHEDULE"):
+        return replace(known, schedule=_schedule(cursor, "a schedule such as '30s'"))
+    if cursor.accept("REFRESH", "MODE"):
+        return replace(known, refresh_mode=_mode(cursor, cursor.part("a refresh mode").upper()))
+    if cursor.accept("FAST_PATH"):
+        return replace(known, fast_path=_truth(cursor))
+    return _settings(cursor, known) if cursor.at_symbol("(") else None
 
 
 def _alter(cursor: Cursor) -> AlterStreamTable:
@@ -138,36 +173,71 @@ def _alter(cursor: Cursor) -> AlterStreamTable:
         return AlterStreamTable(name, rename_to=_name(cursor))
     if cursor.accept("AS"):
         return AlterStreamTable(name, query=_rest(cursor))
-    if not cursor.accept("SET"):
-        cursor.fail("SET, SUSPEND, RESUME, RENAME TO or AS is expected here")
-    return _settings(cursor, name)
+    if cursor.accept("UNSET"):
+        options = _unset(cursor)
+    elif cursor.accept("SET"):
+        options = Options()
+        while not cursor.done:
+            found = _options(cursor, options)
+            if found is None:
+                cursor.fail("SCHEDULE, REFRESH MODE, FAST_PATH or (…) is expected here")
+            options = found
+    else:
+        cursor.fail("SET, UNSET, SUSPEND, RESUME, RENAME TO or AS is expected here")
+    return AlterStreamTable(
+        name,
+        schedule=options.schedule,
+        refresh_mode=options.refresh_mode,
+        fast_path=options.fast_path,
+    )
 
 
-def _settings(cursor: Cursor, name: Name) -> AlterStreamTable:
-    values: dict[str, str] = {}
-    fast_path: bool | None = None
+def _unset(cursor: Cursor) -> Options:
+    """``UNSET (schedule, …)`` or ``UNSET SCHEDULE``: back to what is there without a word."""
+    usual = {"schedule": "UNSET", "refresh_mode": "AUTO", "fast_path": False}
+    options = Options()
+    bracketed = cursor.accept_symbol("(")
+    while True:
+        token = cursor.peek()
+        name = "refresh_mode" if cursor.accept("REFRESH", "MODE") else cursor.part("a setting")
+        name = _setting(cursor, name, token)
+        options = replace(options, **{name: usual[name]})  # type: ignore[arg-type]
+        if not cursor.accept_symbol(","):
+            break
+    if bracketed:
+        cursor.expect_symbol(")")
+    return options
+
+
+def _setting(cursor: Cursor, name: str, token: Token | None) -> str:
+    if name.lower() not in _SETTINGS:
+        cursor.fail(f"there is no setting {name!r}", token, f"one of {', '.join(_SETTINGS)}")
+    return name.lower()
+
+
+def _settings(cursor: Cursor, options: Options) -> Options:
     cursor.expect_symbol("(")
     while True:
         token = cursor.peek()
-        setting = cursor.part("a setting").lower()
-        if setting not in _SETTINGS:
-            cursor.fail(f"there is no setting {setting!r}", token, f"one of {', '.join(_SETTINGS)}")
+        setting = _setting(cursor, cursor.part("a setting"), token)
         cursor.expect_symbol("=")
         if setting == "schedule":
-            values[setting] = _schedule(cursor, "a value for schedule")
+            options = replace(options, schedule=_schedule(cursor, "a value for schedule"))
         elif setting == "fast_path":
-            fast_path = _truth(cursor)
+            options = replace(options, fast_path=_truth(cursor))
         else:
-            values[setting] = _mode(cursor, cursor.string(f"a value for {setting}").upper())
+            mode = _mode(cursor, cursor.string(f"a value for {setting}").upper())
+            options = replace(options, refresh_mode=mode)
         if not cursor.accept_symbol(","):
             break
     cursor.expect_symbol(")")
-    return AlterStreamTable(
-        name,
-        schedule=values.get("schedule"),
-        refresh_mode=values.get("refresh_mode"),
-        fast_path=fast_path,
-    )
+    return options
+
+
+def _preview(cursor: Cursor) -> AlterStreamTable:
+    name = _name(cursor)
+    cursor.expect("AS")
+    return AlterStreamTable(name, query=_rest(cursor), explain=True)
 
 
 def _truth(cursor: Cursor) -> bool:

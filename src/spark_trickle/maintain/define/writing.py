@@ -10,10 +10,12 @@ from spark_trickle.errors import TrickleError
 from spark_trickle.execute.states import SnapshotSource
 from spark_trickle.execute.views import Expanded, expanded, find_view
 from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.parameters import in_users_text
 from spark_trickle.statements.splices import Spliced
 from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.records import TableName
 
 
 @contextmanager
@@ -37,3 +39,18 @@ def expanded_query(catalog: Catalog, query: str, dialect: str) -> Expanded:
         return Expanded(Spliced(query, ()), ())
     state = SnapshotSource(catalog, catalog.version())
     return expanded(to_spark(query, dialect), lambda name: find_view(state, name))
+
+
+def definition_of(
+    stream: StreamTable, *, query: str | None = None, dialect: str | None = None
+) -> Definition:
+    """What a stream table is, with another query if one is given."""
+    return Definition(
+        TableName.of(stream.name),
+        query or stream.query,
+        dialect or stream.dialect,
+        stream.schedule,
+        stream.refresh_mode,
+        meaning=stream.meaning if query is None else None,
+        fast_path=stream.fast_path,
+    )

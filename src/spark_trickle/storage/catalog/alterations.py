@@ -110,7 +110,7 @@ def new_table(
         files=schema.files,
         comment=comment,
     )
-    primary, cluster = (tuple(_named(table, n).name for n in names) for names in keys)
+    primary, cluster = (tuple(named(table, n).name for n in names) for names in keys)
     return replace(table, primary_key=primary, cluster_by=cluster)
 
 
@@ -149,7 +149,7 @@ def _check_new_name(table: object, columns: Sequence[Column], name: str, schema:
         )
 
 
-def _named(table: Table, name: str) -> Column:
+def named(table: Table, name: str) -> Column:
     column = table.column(name)
     if column is None:
         names = ", ".join(c.name for c in table.columns)
@@ -177,7 +177,7 @@ def with_column(table: Table, column: NewColumn, first: int) -> Table:
 
 
 def without_column(table: Table, name: str) -> Table:
-    column = _named(table, name)
+    column = named(table, name)
     if column.name in (*table.primary_key, *table.cluster_by):
         raise BindError(f"column {column.name} is part of a key of table {table}")
     if len(table.columns) == 1:
@@ -186,7 +186,7 @@ def without_column(table: Table, name: str) -> Table:
 
 
 def with_renamed_column(table: Table, name: str, to: str) -> Table:
-    column = _named(table, name)
+    column = named(table, name)
     others = [c for c in table.columns if c.id != column.id]
     _check_new_name(table, others, to, table.schema)
     return replace(
@@ -200,7 +200,7 @@ def with_renamed_column(table: Table, name: str, to: str) -> Table:
 def with_comment(table: Table, comment: str | None, column: str | None) -> Table:
     if column is None:
         return replace(table, comment=comment)
-    number = _named(table, column).id
+    number = named(table, column).id
     columns = (replace(c, comment=comment) if c.id == number else c for c in table.columns)
     return replace(table, columns=tuple(columns))
 

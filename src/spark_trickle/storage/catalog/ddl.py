@@ -209,6 +209,12 @@ def _insert_column(connection: Connection, table: int, column: Column, version: 
             ),
         )
         stack += [(child, item.id) for child in item.children]
+    _tags(connection, table, column, version)
+    _comment_column(connection, table, column, version)
+
+
+def _tags(connection: Connection, table: int, column: Column, version: int) -> None:
+    """What DuckLake has no place for."""
     length = None if column.length is None else str(column.length)
     for tag, value in ((DEFAULT, column.default), (LENGTH, length)):
         if value is not None:
@@ -216,8 +222,6 @@ def _insert_column(connection: Connection, table: int, column: Column, version: 
                 "INSERT INTO ducklake_tag VALUES (?, ?, NULL, ?, ?)",
                 (table, version, f"{tag}{column.id}", value),
             )
-
-    _comment_column(connection, table, column, version)
 
 
 def _comment_table(connection: Connection, table: Table, at: int) -> None:
@@ -274,27 +278,41 @@ def _alter_table(
     for column in new.columns:
         if column.id not in olds:
             _insert_column(connection, old.id, column, at)
-        elif column.name != olds[column.id].name:
-            _rename_column(connection, old.id, column, at)
+        elif _differs(column, olds[column.id]):
+            _change_column(connection, old.id, column, at)
         if column.id in olds and column.comment != olds[column.id].comment:
             _comment_column(connection, old.id, column, at)
     if new.comment != old.comment:
         _comment_table(connection, new, at)
-    if [(c.id, c.name) for c in old.columns] == [(c.id, c.name) for c in new.columns]:
+    if [(c.id, c.name, c.type) for c in old.columns] == [
+        (c.id, c.name, c.type) for c in new.columns
+    ]:
         return new
     made = replace(new, schema_version=ids.schema_version)
     _new_structure(connection, made, ids)
     return made
 
 
-def _rename_column(connection: Connection, table: int, column: Column, at: int) -> None:
+def _differs(column: Column, old: Column) -> bool:
+    """Whether the catalog's own row of a column changes; comments are kept elsewhere."""
+    return replace(column, comment=None) != replace(old, comment=None)
+
+
+def _change_column(connection: Connection, table: int, column: Column, at: int) -> None:
     connection.execute(
         "INSERT INTO ducklake_column SELECT column_id, CAST(? AS BIGINT), NULL, table_id, column_order, "
-        "CAST(? AS VARCHAR), column_type, initial_default, default_value, nulls_allowed, parent_column, "
+        "CAST(? AS VARCHAR), CAST(? AS VARCHAR), initial_default, CAST(? AS VARCHAR), "
+        f"CAST(? AS {'BIGINT' if connection.kind == 'sqlite' else 'BOOLEAN'}), parent_column, "
         "default_value_type, default_value_dialect FROM ducklake_column "
         "WHERE table_id = ? AND column_id = ? AND end_snapshot IS NULL",
-        (at, column.name, table, column.id),
+        (
+            *(at, column.name, column.storage_type, _literal(column), column.nullable),
+            *(table, column.id),
+        ),
     )
+    for tag in (DEFAULT, LENGTH):
+        _end(connection, "tag", "object_id = ? AND key = ?", (table, f"{tag}{column.id}"), at)
+    _tags(connection, table, column, at)
     _end(
         connection,
         "column",

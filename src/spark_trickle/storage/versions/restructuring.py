@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spark_trickle.errors import InternalError
-from spark_trickle.storage.catalog import alterations
+from spark_trickle.storage.catalog import alterations, retyping
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.records import NewColumn, Table, TableName, View
 from spark_trickle.storage.versions.rebase import Progress
@@ -113,6 +113,17 @@ class Restructuring:
 
     def rename_column(self, table: TableLike, name: str, to: str) -> Table:
         return self._put(alterations.with_renamed_column(self.table(table), name, to))
+
+    def alter_column(self, table: TableLike, name: str, action: str, value: str | None) -> Table:
+        """``action`` and ``value`` as in ALTER COLUMN; that no row is NULL is the caller's to know."""
+        own = self.table(table)
+        match action:
+            case "TYPE":
+                return self._put(retyping.with_type(own, name, value or ""))
+            case "SET DEFAULT" | "DROP DEFAULT":
+                return self._put(retyping.with_default(own, name, value))
+            case _:
+                return self._put(retyping.with_nullable(own, name, action == "DROP NOT NULL"))
 
     def comment(self, table: TableLike, comment: str | None, column: str | None = None) -> Table:
         """Say something about a table or one of its columns; None takes it back."""
