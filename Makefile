@@ -23,7 +23,8 @@ $(READY): pyproject.toml
 	@touch $@
 
 demo: $(READY) ## See stream tables at work
-	$(BIN)/trickle demo
+	@rm -rf .demo
+	@$(BIN)/trickle demo --folder .demo/lake
 
 test: $(READY) ## Run all tests (two processes)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not long'

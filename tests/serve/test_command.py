@@ -11,8 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import spark_trickle
+from spark_trickle.cli.main import app
 from support.command import TRICKLE, environment, run
 from support.served import Client
 
@@ -59,8 +61,8 @@ def test_what_is_refused(place: Path, tmp_path: Path) -> None:
     ran = run("serve", str(place), "--http", "0.0.0.0:0", cwd=tmp_path)
     assert (ran.code, "a token is needed" in ran.err) == (1, True)
     assert "TRICKLE_TOKEN" in ran.err
-    assert run("serve", str(place), "--http", "nowhere", cwd=tmp_path).code == 1
-    assert run("serve", str(tmp_path / "none"), cwd=tmp_path).code == 1
+    for words in (["serve", str(place), "--http", "nowhere"], ["serve", str(tmp_path / "none")]):
+        assert CliRunner().invoke(app, words).exit_code == 1
 
 
 def test_without_its_libraries_it_says_what_to_install(place: Path, tmp_path: Path) -> None:

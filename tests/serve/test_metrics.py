@@ -8,44 +8,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 import spark_trickle
 from spark_trickle import Lake
 from spark_trickle.maintain.records.streams import RefreshReport
-from support.served import Client, make, refreshed, serving
+from support.served import SUMS, figures, make, refreshed, samples, serving
 
 MODES = ("FULL", "DIFFERENTIAL", "TOPK", "FAST_PATH", "NO_DATA", "ERROR", "SKIPPED")
-SUMS = {
-    "trickle_refresh_seconds_total": "seconds",
-    "trickle_rows_inserted_total": "rows_inserted",
-    "trickle_rows_deleted_total": "rows_deleted",
-    "trickle_rows_read_total": "rows_read",
-    "trickle_bytes_read_total": "bytes_read",
-    "trickle_spark_queries_total": "spark_queries",
-}
 HOSTILE = 'a "b" \\ <script>\nc'
-
-
-def samples(client: Client) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    answer = client.get("/metrics")
-    assert answer.code == 200, answer.text
-    families = list(text_string_to_metric_families(answer.text))
-    assert len({family.name for family in families}) == len(families), "each family once"
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in families
-        for sample in family.samples
-    }
-
-
-def figures(client: Client, name: str) -> dict[tuple[str, ...], float]:
-    """By the values of table and mode, where there are any."""
-    return {
-        tuple(dict(labels)[key] for key in ("table", "mode") if key in dict(labels)): value
-        for (found, labels), value in samples(client).items()
-        if found == name
-    }
 
 
 def some(name: str, number: int, rng: random.Random) -> RefreshReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from spark_trickle import Lake
 from spark_trickle.maintain.records.streams import RefreshReport, Source
 from spark_trickle.serve.graph import levels
 from spark_trickle.serve.markup import Html, tag, text
+from spark_trickle.storage.catalog.postgres import PostgresDatabase
 from support.served import harmless, make, refreshed, serving
 
 SCRIPT = "<script>alert('x')</script>"
@@ -90,8 +92,11 @@ def test_200_tables_take_less_than_a_second(dry_lake: Lake) -> None:
     with serving(dry_lake) as client:
         first = client.get("/")
         assert first.text.count("<tr class=") == 200
-        assert first.milliseconds < 1000
-        assert client.get("/metrics").milliseconds < 1000
+        assert first.seconds < 1
+        assert client.get("/metrics").seconds < 1
+        print(
+            f"200 stream tables: {first.seconds:.3f} s of CPU, {first.milliseconds:.0f} ms in all"
+        )
 
 
 def test_the_graph_has_readers_right_of_what_they_read(dry_lake: Lake) -> None:
@@ -123,3 +128,18 @@ def test_an_empty_lake_says_what_to_do(dry_lake: Lake) -> None:
         assert "CREATE STREAM TABLE" in client.get("/").text
         assert client.get("/graph").code == 200
         assert client.get("/metrics").code == 200
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://user:s3cret@host/db",
+        "postgresql://host/db?user=u&password=s3cret",
+        "postgresql://host/db?PASSWORD=s3cret",
+    ],
+)
+def test_the_name_of_a_lake_tells_no_password(url: str) -> None:
+    try:
+        assert "s3cret" not in PostgresDatabase(url, 1.0).name
+    except psycopg.ProgrammingError:
+        assert "PASSWORD" in url, "no option that PostgreSQL knows"

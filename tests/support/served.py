@@ -12,13 +12,25 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urlencode
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from spark_trickle import Lake
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import Bound
 from spark_trickle.maintain.records.streams import RefreshReport, Source, StreamTable
 from spark_trickle.serve.access import Access, Address
 from spark_trickle.serve.server import server
-from spark_trickle.storage.records import NewColumn, TableName
+from spark_trickle.storage.records import DEFAULT_SCHEMA, NewColumn, TableName
+
+SUMS = {
+    "trickle_refresh_seconds_total": "seconds",
+    "trickle_rows_inserted_total": "rows_inserted",
+    "trickle_rows_deleted_total": "rows_deleted",
+    "trickle_rows_read_total": "rows_read",
+    "trickle_bytes_read_total": "bytes_read",
+    "trickle_spark_queries_total": "spark_queries",
+}
+"""The counters beside that of the refreshes, and what they are sums of."""
 
 
 def make(lake: Lake, names: Sequence[str], **more: Any) -> list[StreamTable]:
@@ -28,7 +40,9 @@ def make(lake: Lake, names: Sequence[str], **more: Any) -> list[StreamTable]:
     catalog = lake._catalog
     tx = catalog.begin()
     made = [
-        tx.create_table(TableName.of(n), [NewColumn("id", "bigint"), NewColumn("<i>", "string")])
+        tx.create_table(
+            TableName(DEFAULT_SCHEMA, n), [NewColumn("id", "bigint"), NewColumn("<i>", "string")]
+        )
         for n in names
     ]
     tx.commit()
@@ -81,6 +95,8 @@ class Answer:
     code: int
     text: str
     headers: dict[str, str]
+    seconds: float
+    """Of the processor, by this process, which is the server's, too: other processes do not count."""
 
     @property
     def milliseconds(self) -> float:
@@ -108,11 +124,13 @@ class Client:
     def ask(self, method: str, path: str, body: str | None, headers: dict[str, str]) -> Answer:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        began = time.process_time()
         try:
             connection.request(method, path, body, sent)
             answer = connection.getresponse()
             known = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, answer.read().decode(), known)
+            body = answer.read().decode()
+            return Answer(answer.status, body, known, time.process_time() - began)
         finally:
             connection.close()
 
@@ -134,3 +152,24 @@ def serving(lake: Lake, access: Access | None = None, host: str = "127.0.0.1") -
         running.should_exit = True
         thread.join(30)
         assert not thread.is_alive(), "the server did not stop"
+
+
+def samples(client: Client) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    answer = client.get("/metrics")
+    assert answer.code == 200, answer.text
+    families = list(text_string_to_metric_families(answer.text))
+    assert len({family.name for family in families}) == len(families), "each family once"
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def figures(client: Client, name: str) -> dict[tuple[str, ...], float]:
+    """By the values of table and mode, where there are any."""
+    return {
+        tuple(dict(labels)[key] for key in ("table", "mode") if key in dict(labels)): value
+        for (found, labels), value in samples(client).items()
+        if found == name
+    }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 import tempfile
 import time
 from contextlib import nullcontext
@@ -15,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 import spark_trickle
-from spark_trickle.cli import output
+from spark_trickle.cli import output, serve
 from spark_trickle.errors import ExecutionError
 
 if TYPE_CHECKING:
@@ -27,8 +30,12 @@ _WHOLE = {"stream table": 15, "mode": 12}
 """Columns as wide as their longest value."""
 
 
-def run(folder: Path | None, scale: float) -> None:
-    """The whole story; leaves nothing behind unless a folder is given."""
+def run(folder: Path | None, scale: float, http: str | None = None) -> None:
+    """The whole story; leaves nothing behind unless a folder is given.
+
+    ``http``: where the dashboard then shows the lake.
+    """
+    dashboard = None if http is None else serve.prepared(http, None, None)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="trickle-demo-") as temporary:
         location = folder or Path(temporary) / "lake"
@@ -36,8 +43,25 @@ def run(folder: Path | None, scale: float) -> None:
             _load(lake, scale)
             _create(lake)
             _follow(lake, scale)
-    seconds = time.perf_counter() - started
-    output.console.print(f"\n{seconds:.0f} seconds in all, Spark's start included", style="dim")
+            seconds = time.perf_counter() - started
+            output.console.print(
+                f"\n{seconds:.0f} seconds in all, Spark's start included", style="dim"
+            )
+            if dashboard is not None:
+                serve.listen(lake, *dashboard)
+    if dashboard is None:
+        _tell_of_dashboard(folder)
+
+
+def _tell_of_dashboard(folder: Path | None) -> None:
+    """How to see the lake in a browser."""
+    command = "trickle" if shutil.which("trickle") else shlex.quote(sys.argv[0])
+    what, words = "a demo like this one", "demo --serve"
+    if folder is not None:
+        what, words = "this lake", f"serve {shlex.quote(str(folder))}"
+    output.console.print(
+        f"see {what} in a browser: {command} {words}", highlight=False, soft_wrap=True
+    )
 
 
 def _say(words: str) -> None:

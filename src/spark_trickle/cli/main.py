@@ -123,11 +123,15 @@ def demo(
         Path | None, typer.Option(help="Keep the lake here (default: a temporary folder).")
     ] = None,
     sf: Annotated[float, typer.Option(help="Scale: 1 has 6 million lineitems.")] = 0.1,
+    serve_it: Annotated[
+        bool, typer.Option("--serve", help="Then show the lake in the dashboard.")
+    ] = False,
+    http: Annotated[str, typer.Option(help="Where the dashboard listens.")] = serve.USUAL,
 ) -> None:
     """See stream tables follow changes, in about a minute."""
     from spark_trickle.cli.demo import run
 
-    run(folder, sf)
+    run(folder, sf, http if serve_it else None)
 
 
 _RUNNING = (run.run, serve.serve)

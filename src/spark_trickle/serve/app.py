@@ -23,6 +23,8 @@ from spark_trickle.serve.live import Live
 from spark_trickle.serve.markup import Html, tag
 from spark_trickle.serve.overview import overview
 from spark_trickle.serve.page import page
+from spark_trickle.serve.pages import Pages
+from spark_trickle.serve.reading import Reader
 from spark_trickle.serve.sight import Sight
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def make_app(lake: Lake, access: Access) -> Starlette:
             Route("/fragment/overview", fragment(sight, overview)),
             Route("/graph", shown(sight, "Graph", graph, "/fragment/graph")),
             Route("/fragment/graph", fragment(sight, graph)),
+            *Pages(sight, jobs, access, Reader(lake)).routes(),
             Route("/events", live.events),
             Route("/metrics", lambda _: Response(metrics.exposition(sight), 200, None, _TEXT)),
             Route("/health", lambda _: _health(sight)),

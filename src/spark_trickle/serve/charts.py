@@ -10,6 +10,8 @@ from spark_trickle.serve.markup import Html, duration, tag
 
 WIDTH, HEIGHT = 560, 170
 _LEFT, _TOP, _BOTTOM = 62, 10, 20
+_FEW = 20
+"""A chart has room for so many values at least."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def bars(points: Sequence[Point], *, places: int, unit: str = "s") -> Html:
     top = max((p.value for p in points), default=0.0) or 1.0
     low = min((p.value for p in points), default=0.0)
     low = min(low, 0.0)
-    space = (WIDTH - _LEFT) / max(1, places)
+    space = (WIDTH - _LEFT) / max(_FEW, places)
     high = HEIGHT - _TOP - _BOTTOM
 
     def y(value: float) -> float:
@@ -64,6 +66,7 @@ def bars(points: Sequence[Point], *, places: int, unit: str = "s") -> Html:
             cls=f"mode-{point.kind}",
         )
         for point in points
+        if point.value
     ]
     marks = [(top, y(top)), (0.0, y(0.0)), *([(low, y(low))] if low else [])]
     return _frame([*_axis(marks, unit), *drawn])
@@ -76,7 +79,7 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], *, places: int) -> 
         return Html("")
     low, top = log10(min(values)), log10(max(values))
     spread = max(top - low, 0.3)
-    space = (WIDTH - _LEFT) / max(1, places)
+    space = (WIDTH - _LEFT) / max(_FEW, places)
     high = HEIGHT - _TOP - _BOTTOM
 
     def y(value: float) -> float:

@@ -9,11 +9,22 @@ from spark_trickle.maintain.watch.alerts import health
 from spark_trickle.serve.markup import Child, Html, cut, join, tag
 from spark_trickle.serve.sight import Sight
 
+_FINDINGS = 6
 _PLACES = (("/", "Overview"), ("/graph", "Graph"), ("/sql", "SQL"))
 
 
-def page(sight: Sight, title: str, *body: Child, live: str | None = None, role: str = "") -> Html:
-    """``live``: where the inner part of the page is fetched from whenever something happened."""
+def page(
+    sight: Sight,
+    title: str,
+    *body: Child,
+    live: str | None = None,
+    role: str = "",
+    above: Html | None = None,
+) -> Html:
+    """``live``: where the inner part of the page is fetched from whenever something happened.
+
+    ``above``: what stays as it is meanwhile.
+    """
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -31,11 +42,11 @@ def page(sight: Sight, title: str, *body: Child, live: str | None = None, role: 
         "header",
         tag("strong", "spark-trickle"),
         tag("nav", *places),
-        tag("span", sight.place, cls="place"),
+        tag("span", tag("bdi", sight.place), cls="place"),
         tag("span", role, cls="role"),
         tag("button", "◐", id="theme", type="button", title="Dark or light"),
     )
-    inner = tag("main", *body, id="main", data_live=live)
+    inner = tag("main", above, tag("div", *body, id="main", data_live=live))
     return join(Html("<!doctype html>"), tag("html", head, tag("body", top, inner), lang="en"))
 
 
@@ -69,7 +80,7 @@ def well(sight: Sight) -> Html:
     found = health(sight.look()[1])
     lines = [
         tag("li", badge(one.status), " ", tag("b", cut(one.name, 80)), " ", *_said(one.reason))
-        for one in found[:10]
+        for one in found[:_FINDINGS]
     ]
     more = len(found) - len(lines)
     if more > 0:

@@ -69,7 +69,7 @@ class Sight:
     @property
     def place(self) -> str:
         """What the lake is called; never with a password."""
-        return self.catalog.database.name
+        return self.catalog.database.name.removesuffix("/catalog.sqlite")
 
     def pulse(self) -> tuple[Any, ...]:
         """Equal as long as nothing happened; one or two statements, however many tables."""

@@ -94,7 +94,8 @@ class PostgresDatabase:
         self._psycopg = psycopg
         self._url = url
         self._busy = busy_seconds
-        self.name = psycopg.conninfo.make_conninfo(url, password="***") if "@" in url else url
+        secret = "@" in url or "password" in url.lower()
+        self.name = psycopg.conninfo.make_conninfo(url, password="***") if secret else url
         self._pool = Pool(self._session, lambda session: not session.raw.closed)
 
     def _session(self) -> _Session:
