@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from spark_trickle import Lake
 from spark_trickle.maintain.records.streams import RefreshReport, Source
-from spark_trickle.serve.graph import levels
-from spark_trickle.serve.markup import Html, tag, text
+from spark_trickle.serve.pages.graph import levels
+from spark_trickle.serve.pages.markup import Html, tag, text
 from spark_trickle.storage.catalog.postgres import PostgresDatabase
 from support.served import harmless, make, refreshed, serving
 

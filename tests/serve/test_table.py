@@ -59,7 +59,7 @@ def test_everything_about_one_table(dry_lake: Lake) -> None:
             f"CODE: reason {n}",
             rows_inserted=n,
             rows_deleted=1,
-            seconds=n / 10,
+            seconds=(n + 1) / 10,
             delta_rows={"base": n},
             source_rows=1000,
             started_at=1e9 + n,

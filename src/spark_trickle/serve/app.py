@@ -17,13 +17,13 @@ from spark_trickle.errors import NotFoundError, TransientError, TrickleError
 from spark_trickle.maintain.watch.alerts import CRITICAL, health
 from spark_trickle.serve import gate, metrics
 from spark_trickle.serve.access import Access
-from spark_trickle.serve.graph import graph
 from spark_trickle.serve.jobs import Jobs
 from spark_trickle.serve.live import Live
-from spark_trickle.serve.markup import Html, tag
-from spark_trickle.serve.overview import overview
-from spark_trickle.serve.page import page
-from spark_trickle.serve.pages import Pages
+from spark_trickle.serve.pages.frame import page
+from spark_trickle.serve.pages.graph import graph
+from spark_trickle.serve.pages.handlers import Pages
+from spark_trickle.serve.pages.markup import Html, tag
+from spark_trickle.serve.pages.overview import overview
 from spark_trickle.serve.reading import Reader
 from spark_trickle.serve.sight import Sight
 

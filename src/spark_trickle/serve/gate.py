@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from spark_trickle.serve.access import COOKIE, OPERATOR, Access
-from spark_trickle.serve.markup import Html, join, tag
+from spark_trickle.serve.pages.markup import Html, join, tag
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from spark_trickle import formats
 from spark_trickle.errors import NotFoundError
-from spark_trickle.serve.markup import Child, Html, cut, table, tag
+from spark_trickle.serve.pages.markup import Child, Html, cut, table, tag
 from spark_trickle.serve.sight import Sight
 from spark_trickle.storage.read.reader import first_changes
 from spark_trickle.storage.records import WEIGHT

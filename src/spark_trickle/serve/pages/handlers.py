@@ -11,15 +11,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from spark_trickle.errors import NotFoundError, TrickleError, UserError
-from spark_trickle.serve import actions, gate, sql
+from spark_trickle.serve import gate
 from spark_trickle.serve.access import VIEWER, Access
 from spark_trickle.serve.jobs import Job, Jobs
-from spark_trickle.serve.markup import Html, cut, join, tag
-from spark_trickle.serve.page import link, page, url
+from spark_trickle.serve.pages import actions, sql
+from spark_trickle.serve.pages.frame import link, page, url
+from spark_trickle.serve.pages.markup import Html, cut, join, tag
+from spark_trickle.serve.pages.rows import FIRST, changed_rows, shown
+from spark_trickle.serve.pages.table import table_page
 from spark_trickle.serve.reading import Reader
-from spark_trickle.serve.rows import FIRST, changed_rows, shown
 from spark_trickle.serve.sight import Sight
-from spark_trickle.serve.table import table_page
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from spark_trickle.serve.charts import sparkline
-from spark_trickle.serve.markup import Child, Html, count, cut, duration, join, moment, tag
-from spark_trickle.serve.page import badge, link, mode, well
+from spark_trickle.serve.pages.charts import sparkline
+from spark_trickle.serve.pages.frame import badge, link, mode, well
+from spark_trickle.serve.pages.markup import Child, Html, count, cut, duration, join, moment, tag
 from spark_trickle.serve.sight import Seen, Sight
 
 STATES = ("ERROR", "SUSPENDED", "FAILING", "STALE", "RUNNING", "WAITING", "EMPTY", "FRESH")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from spark_trickle.maintain.watch.overview import edges
-from spark_trickle.serve.markup import Html, cut, join, tag
-from spark_trickle.serve.page import badge, url
+from spark_trickle.serve.pages.frame import badge, url
+from spark_trickle.serve.pages.markup import Html, cut, join, tag
 from spark_trickle.serve.sight import Sight, state_of
 
 _WIDE, _HIGH, _GAP_X, _GAP_Y = 190, 34, 90, 14

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spark_trickle.serve.jobs import RUNNING, Job, Jobs
-from spark_trickle.serve.markup import Html, duration, join, moment, tag
-from spark_trickle.serve.page import badge, form
+from spark_trickle.serve.pages.frame import badge, form
+from spark_trickle.serve.pages.markup import Html, duration, join, moment, tag
+from spark_trickle.serve.pages.rows import shown
 from spark_trickle.serve.reading import MOST, Reader
-from spark_trickle.serve.rows import shown
 
 QUERY = "query"
 _EXAMPLE = "SELECT * FROM trickle.stream_tables"

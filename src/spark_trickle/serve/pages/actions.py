@@ -9,8 +9,8 @@ from spark_trickle.errors import UserError
 from spark_trickle.lake import Lake
 from spark_trickle.maintain.records.streams import ERROR, SUSPENDED, RefreshReport, StreamTable
 from spark_trickle.serve.jobs import Outcome
-from spark_trickle.serve.markup import Html, duration, join, tag
-from spark_trickle.serve.page import form, link
+from spark_trickle.serve.pages.frame import form, link
+from spark_trickle.serve.pages.markup import Html, duration, join, tag
 
 
 @dataclass(frozen=True)

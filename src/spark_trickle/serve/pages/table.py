@@ -9,10 +9,11 @@ from spark_trickle.maintain.records.streams import MEASURED, RefreshReport
 from spark_trickle.maintain.refresh.strategy import estimate
 from spark_trickle.maintain.watch.facts import Facts
 from spark_trickle.serve.access import OPERATOR
-from spark_trickle.serve.actions import ACTIONS, offered
-from spark_trickle.serve.charts import Point, bars, legend, lines
 from spark_trickle.serve.jobs import Job
-from spark_trickle.serve.markup import (
+from spark_trickle.serve.pages.actions import ACTIONS, offered
+from spark_trickle.serve.pages.charts import Point, bars, legend, lines
+from spark_trickle.serve.pages.frame import badge, link, mode, url
+from spark_trickle.serve.pages.markup import (
     Child,
     Html,
     count,
@@ -23,8 +24,7 @@ from spark_trickle.serve.markup import (
     table,
     tag,
 )
-from spark_trickle.serve.page import badge, link, mode, url
-from spark_trickle.serve.rows import shown
+from spark_trickle.serve.pages.rows import shown
 from spark_trickle.serve.sight import Sight, state_of
 
 _SHOWN = 60

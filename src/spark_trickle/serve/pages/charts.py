@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log10
 
-from spark_trickle.serve.markup import Html, duration, tag
+from spark_trickle.serve.pages.markup import Html, duration, tag
 
 WIDTH, HEIGHT = 560, 170
 _LEFT, _TOP, _BOTTOM = 62, 10, 20

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from spark_trickle.maintain.watch.alerts import health
-from spark_trickle.serve.markup import Child, Html, cut, join, tag
+from spark_trickle.serve.pages.markup import Child, Html, cut, join, tag
 from spark_trickle.serve.sight import Sight
 
 _FINDINGS = 6

@@ -1,0 +1,3 @@
+"""What browsers get, made on the server by functions that escape every value."""
+
+from __future__ import annotations
