@@ -31,10 +31,12 @@ JUDGED = [
     "s LIKE '%b'",
     "s LIKE '%b%'",
     "m > 2.5",
+    "m = 3",
+    "m >= i",
     "(i = 1 OR s = 'b') AND d < CAST('2024-01-05' AS DATE)",
 ]
 LEFT_ALONE = [
-    "m = 3",
+    "i < 2147483648.5",
     "s NOT LIKE 'a%'",
     "s NOT IN ('a', 'ab')",
     "i NOT IN (1, 2)",

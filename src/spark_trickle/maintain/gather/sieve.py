@@ -74,13 +74,18 @@ def _compared(rows: pa.Table, test: exp.Expression) -> np.ndarray | None:
     left, right = _value(rows, test.this), _value(rows, test.expression)
     if left is None or right is None or _kind(left.type) != _kind(right.type):
         return None
-    if pa.types.is_integer(left.type) != pa.types.is_integer(right.type):
-        # Of an integer and a decimal beyond its type Spark takes ``<`` as true, even of NULL.
+    if _beyond(left, right) or _beyond(right, left):
         return None
     try:
         return _mask(compare(left, right), rows.num_rows)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
+
+
+def _beyond(column: Any, constant: Any) -> bool:
+    """Whether a decimal may be beyond an integer column's type: Spark takes ``<`` as true then, even of NULL."""
+    whole = isinstance(column, pa.ChunkedArray) and pa.types.is_integer(column.type)
+    return whole and isinstance(constant, pa.Scalar) and pa.types.is_decimal(constant.type)
 
 
 def _like(rows: pa.Table, test: exp.Like) -> np.ndarray | None:
