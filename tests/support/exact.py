@@ -10,8 +10,6 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_trickle.delta.exact_types import exact_type
-from spark_trickle.delta.proving import Prover, Unproven
 from spark_trickle.errors import ExecutionError
 from spark_trickle.ir.exact import Exact, Input, Kind, Type
 from spark_trickle.ir.nodes import Project
@@ -19,6 +17,8 @@ from spark_trickle.ir.types import Column, Source
 from spark_trickle.local.evaluate import function_of
 from spark_trickle.local.values import to_arrow
 from spark_trickle.normalize.pipeline import normalize
+from spark_trickle.prove.scalars import Prover, Unproven
+from spark_trickle.prove.types import exact_type
 from spark_trickle.sql.bind.plan import bind
 
 COLUMNS = {

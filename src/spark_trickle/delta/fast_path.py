@@ -1,7 +1,7 @@
 """Whether a query can be kept by folding: each commit's own changes added to the stored groups.
 
 It can if it is one additive state over filters and projections of one table, shown by projections and
-HAVING, and if every expression is proven (``proving.py``). Then the change of the state and of the
+HAVING, and if every expression is proven (``prove/scalars.py``). Then the change of the state and of the
 result follow from the changed rows and the stored groups alone, without reading the table.
 """
 
@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from spark_trickle.delta.exact_types import BIGINT, OPAQUE, exact_type
-from spark_trickle.delta.proving import Prover, Unproven, readable
 from spark_trickle.delta.segment import Part, Strategy, core
 from spark_trickle.delta.state import ROWS
 from spark_trickle.ir.aggregates import Other, classify
@@ -34,6 +32,8 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import nodes, scans
+from spark_trickle.prove.scalars import Prover, Unproven, readable
+from spark_trickle.prove.types import BIGINT, OPAQUE, exact_type
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Scalar expressions that this process computes exactly as Spark does: all types and casts written out.
 
-``delta/proving.py`` translates bound expressions into this language and refuses what has no place in
+``prove/scalars.py`` translates bound expressions into this language and refuses what has no place in
 it; ``local/evaluate.py`` computes it. Values are plain Python: integers for numbers, days and
 microseconds, an integer without its point for a decimal, None for NULL.
 """

@@ -1,6 +1,6 @@
 """Exact expressions as Python functions of a row: three-valued, lazy, with Spark's errors.
 
-Law: for every expression that ``delta/proving.py`` lets through and every row, the value or the kind
+Law: for every expression that ``prove/scalars.py`` lets through and every row, the value or the kind
 of error is Spark's. Like Spark, an operand is not looked at when the one before it decides.
 """
 

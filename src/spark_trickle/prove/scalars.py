@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from spark_trickle.delta.exact_types import (
+from spark_trickle.ir.exact import Call, Constant, Exact, Input, Kind, Op, Type
+from spark_trickle.ir.scalars import column_id, conjuncts, disjuncts
+from spark_trickle.prove.types import (
     BIGINT,
     BOOLEAN,
     DATE,
@@ -28,8 +30,6 @@ from spark_trickle.delta.exact_types import (
     meet,
     number,
 )
-from spark_trickle.ir.exact import Call, Constant, Exact, Input, Kind, Op, Type
-from spark_trickle.ir.scalars import column_id, conjuncts, disjuncts
 
 NEGATED_DIGITS = 34
 """Spark rounds the negative of a decimal to so many digits."""
