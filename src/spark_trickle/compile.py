@@ -23,6 +23,7 @@ from spark_trickle.delta.views import KEPT, beside_names, with_view
 from spark_trickle.errors import NameHint, UnsupportedQueryError, UserError
 from spark_trickle.ir.check import check
 from spark_trickle.ir.decimals import decimal_parameters
+from spark_trickle.ir.exact_plan import Relation
 from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import Node, Project, TopK
 from spark_trickle.ir.types import Notice, Source, Version
@@ -30,6 +31,7 @@ from spark_trickle.ir.walk import scans
 from spark_trickle.lower.query import TableNames, lower, lower_delta
 from spark_trickle.normalize.merge import merge
 from spark_trickle.normalize.pipeline import normalize
+from spark_trickle.prove.plans import NotLocal, local_plan
 from spark_trickle.sql.bind.plan import Bound, bind
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import Parsed, parse_query
@@ -269,12 +271,27 @@ class PartDelta:
         self, names: TableNames, *, nearby: bool = False, view: Part | None = None
     ) -> exp.Query:
         """Rows under their stored names plus ``__weight``, net; those of ``view`` beside them."""
+        plan, outputs = self._with(view, nearby)
+        return lower_delta(plan, names, outputs=outputs)
+
+    def exact(self, view: Part | None, *, ansi: bool) -> tuple[Relation | NotLocal, list[str]]:
+        """What ``query`` asks nearby as a plan for this process, or why it is for Spark; the names."""
+        asked = None if view is None else view.name, ansi
+        if asked not in self._exact:
+            plan, outputs = self._with(view, nearby=True)
+            self._exact[asked] = local_plan(plan, ansi=ansi), outputs
+        return self._exact[asked]
+
+    def _with(self, view: Part | None, nearby: bool) -> tuple[Node, list[str]]:
         plan = self.nearby if nearby else self.plan
         outputs = [column.name for column in self.part.columns]
-        if view is not None:
-            plan = with_view(plan, self.part, view)
-            outputs += [*beside_names(view), KEPT]
-        return lower_delta(plan, names, outputs=outputs)
+        if view is None:
+            return plan, outputs
+        return with_view(plan, self.part, view), [*outputs, *beside_names(view), KEPT]
+
+    @cached_property
+    def _exact(self) -> dict[tuple[str | None, bool], tuple[Relation | NotLocal, list[str]]]:
+        return {}
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,9 @@ class Settings:
     """How often the scheduler compacts, expires versions and removes orphans; 0: never."""
     cache_bytes: int = 1 << 30
     """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it."""
+    local_rows: int = 20_000
+    """A delta that reads no more rows than this is computed in this process where that is proven to
+    be Spark's answer; 0: always on Spark."""
     fast_path_bytes: int = 64 << 20
     """Groups of a stream table that are folded at commit: past this much memory it is not."""
     pg_ivm_strict: bool = False

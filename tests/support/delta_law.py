@@ -59,6 +59,8 @@ class Laboratory:
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self.sources = dict(sources)
         self.left_out = 0
+        self.local = 0
+        """Deltas that were computed in this process, too."""
         """Rows that deltas over the rows nearby did not see."""
         self.connection = duckdb.connect()
         self.connection.execute("SET threads = 1")

@@ -17,6 +17,7 @@ from spark_trickle.delta.views import viewed
 from spark_trickle.ir.types import Version
 from spark_trickle.maintain.gather.near_views import NearViews, columns_read
 from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, NEAR, nearby
+from spark_trickle.maintain.refresh import locally
 from spark_trickle.storage.read.choices import Choice, meets
 from support.delta_law import Laboratory, table_names
 from support.queries import Data, Row
@@ -106,7 +107,13 @@ def _delta_nearby(
         return exp.Table(this=exp.Identifier(this=views.view(source, version), quoted=True))
 
     query = views.complete(delta.query(name, nearby=True, view=view))
-    return _by_part(connection.execute(query.sql("duckdb")).fetchall(), delta.part, view)
+    found = connection.execute(query.sql("duckdb")).fetchall()
+    here = locally.compute(delta, view, locally.Near(near, deltas), ansi=True)
+    if here is not None:
+        laboratory.local += 1
+        mine = Counter(zip(*(column.to_pylist() for column in here.columns), strict=True))
+        assert mine == Counter(found), f"in this process: {mine}, by DuckDB: {Counter(found)}"
+    return _by_part(found, delta.part, view)
 
 
 def near_name(source: str, version: Version) -> exp.Table:

@@ -31,8 +31,8 @@ from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import Bound
 from spark_trickle.maintain.records.streams import ACTIVE, RefreshReport, Source, StreamTable
 from spark_trickle.maintain.refresh.by_text import text_frame
-from spark_trickle.maintain.refresh.compute import Pinned
 from spark_trickle.maintain.refresh.outcome import Phases
+from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.reserve import LARGEST
 from spark_trickle.maintain.refresh.strategy import Choice

@@ -27,7 +27,7 @@ def columns_read(delta: PartDelta) -> dict[str, set[str]]:
     return read
 
 
-_MARKS = {Version.BEFORE: BEFORE, Version.AFTER: AFTER, Version.DELTA: WEIGHT}
+MARKS = {Version.BEFORE: BEFORE, Version.AFTER: AFTER, Version.DELTA: WEIGHT}
 
 
 @dataclass
@@ -60,10 +60,10 @@ class NearViews:
 
 
 def _taken(whole: str, rows: pa.Table, version: Version) -> exp.Select:
-    names = [name for name in rows.column_names if name not in _MARKS.values()]
+    names = [name for name in rows.column_names if name not in MARKS.values()]
     if version is Version.DELTA:
         names.append(WEIGHT)
-    test = exp.NEQ(this=_column(_MARKS[version]), expression=exp.Literal.number(0))
+    test = exp.NEQ(this=_column(MARKS[version]), expression=exp.Literal.number(0))
     shown = exp.select(*(_column(name) for name in names))
     return shown.from_(exp.Table(this=_quoted(whole))).where(test)
 

@@ -11,8 +11,7 @@ from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.records.streams import StreamTable
-from spark_trickle.maintain.refresh.compute import Pinned
-from spark_trickle.maintain.refresh.pinned import PinnedSource
+from spark_trickle.maintain.refresh.pinned import Pinned, PinnedSource
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.statements.dialect import to_spark

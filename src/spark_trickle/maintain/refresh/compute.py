@@ -26,6 +26,8 @@ from spark_trickle.maintain.apply.states import one_row
 from spark_trickle.maintain.gather.finding import Finder, pruned
 from spark_trickle.maintain.gather.near_views import NearViews, columns_read
 from spark_trickle.maintain.gather.nearby import Nearby, comparable, distinct, inexact, nearby
+from spark_trickle.maintain.refresh import locally
+from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.reserve import Moved, Reserve, fill, move
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog.catalog import Catalog
@@ -33,8 +35,7 @@ from spark_trickle.storage.files.types import arrow_schema
 from spark_trickle.storage.read.choices import Choice
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.reader import read_changes, read_scan
-from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
-from spark_trickle.storage.versions.state import State
+from spark_trickle.storage.records import WEIGHT, ScanPlan, Table
 from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -43,41 +44,11 @@ if TYPE_CHECKING:
 FEW = 200_000
 """Deltas of parts of up to this many rows are applied in this process."""
 
-CHANGES = 200_000
-"""Changes of a source of up to this many rows are read in this process."""
-
-CHANGE_BYTES = 512 << 20
-"""And of up to about this many bytes."""
-
 TINY = 50_000
 """Up to this many rows Spark is not worth compiling for."""
 
 Names = Callable[[str, Version], exp.Table]
 View = Callable[[str, Version], str]
-
-
-@dataclass(frozen=True)
-class Pinned:
-    """A source of one refresh, in the two states it moves between."""
-
-    table: Table
-    before: State
-    after: State
-    changes: ChangePlan | None
-    """None: the change is not known, only a full run can tell."""
-    name: str
-    """What the source is called now; ``table`` shows it as the query knows it."""
-
-    @property
-    def changed_rows(self) -> int:
-        plan = self.changes
-        return plan.inserted_rows + plan.deleted_rows if plan is not None else 0
-
-    @property
-    def few(self) -> bool:
-        """Whether the changes may be read in this process."""
-        bytes = self.changes.row_bytes if self.changes is not None else 0
-        return self.changed_rows <= CHANGES and bytes <= CHANGE_BYTES
 
 
 @dataclass
@@ -174,6 +145,33 @@ class Computation:
         self.run.reads(total)
 
     def _compute_nearby(self, delta: PartDelta, near: Mapping[str, Nearby]) -> Rows:
+        beside = self._view_of(delta.part)
+        rows = self._here(delta, near, beside)
+        if rows is None:
+            rows = self._on_spark(delta, near, beside)
+        if beside is None:
+            return rows
+        if not isinstance(rows, Spill):
+            self._aside[beside.name] = _of_view(rows, beside)
+        return rows.select([*(column.name for column in delta.part.columns), WEIGHT])
+
+    def _here(
+        self, delta: PartDelta, near: Mapping[str, Nearby], beside: Part | None
+    ) -> pa.Table | None:
+        """The delta computed in this process; None if it is for Spark."""
+        changed = {s.source for s in scans(delta.nearby) if s.version is Version.DELTA}
+        alone = {n: rows for n in changed if isinstance(rows := self._deltas.get(n), pa.Table)}
+        rows = locally.Near(near, alone)
+        if rows.rows > self.catalog.settings.local_rows:
+            return None
+        found = locally.compute(delta, beside, rows, ansi=self.compiled.ansi)
+        if found is not None and locally.doubted():
+            there = self._on_spark(delta, near, beside)
+            assert isinstance(there, pa.Table)
+            locally.check(delta, found, there)
+        return found
+
+    def _on_spark(self, delta: PartDelta, near: Mapping[str, Nearby], beside: Part | None) -> Rows:
         views = NearViews(near, lambda name, rows: self.run.rows(self._table(name), rows))
 
         def view(source: str, version: Version) -> str:
@@ -184,14 +182,8 @@ class Computation:
         known = [found.rows for found in near.values()]
         tiny = sum(rows.num_rows for rows in known) <= TINY
         self.run.reads(sum(rows.nbytes for rows in known), tiny=tiny)
-        beside = self._view_of(delta.part)
         query = views.complete(delta.query(self._names(view), nearby=True, view=beside))
-        rows = self.run.fetch(render(query), FEW)
-        if beside is None:
-            return rows
-        if not isinstance(rows, Spill):
-            self._aside[beside.name] = _of_view(rows, beside)
-        return rows.select([*(column.name for column in delta.part.columns), WEIGHT])
+        return self.run.fetch(render(query), FEW)
 
     def _view_of(self, part: Part) -> Part | None:
         """What is made row by row of a part, and shown or reserved."""

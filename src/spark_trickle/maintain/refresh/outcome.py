@@ -16,7 +16,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
-from spark_trickle.maintain.refresh.compute import Pinned
+from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.reserve import RESERVE_PART
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.storage.records import Table

@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.maintain.define.compiling import columns_used
 from spark_trickle.maintain.records.streams import Source, StreamTable
-from spark_trickle.maintain.refresh.compute import Pinned
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.records import ScanPlan, Table, TableName
+from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName
 from spark_trickle.storage.versions.state import State
+
+CHANGES = 200_000
+"""Changes of a source of up to this many rows are read in this process."""
+
+CHANGE_BYTES = 512 << 20
+"""And of up to about this many bytes."""
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A source of one refresh, in the two states it moves between."""
+
+    table: Table
+    before: State
+    after: State
+    changes: ChangePlan | None
+    """None: the change is not known, only a full run can tell."""
+    name: str
+    """What the source is called now; ``table`` shows it as the query knows it."""
+
+    @property
+    def changed_rows(self) -> int:
+        plan = self.changes
+        return plan.inserted_rows + plan.deleted_rows if plan is not None else 0
+
+    @property
+    def few(self) -> bool:
+        """Whether the changes may be read in this process."""
+        bytes = self.changes.row_bytes if self.changes is not None else 0
+        return self.changed_rows <= CHANGES and bytes <= CHANGE_BYTES
 
 
 def pinned_source(

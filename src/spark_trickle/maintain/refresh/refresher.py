@@ -35,7 +35,7 @@ from spark_trickle.maintain.define.layout import stored_parts
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.by_text import text_frame
-from spark_trickle.maintain.refresh.compute import FEW, Computation, Pinned
+from spark_trickle.maintain.refresh.compute import FEW, Computation
 from spark_trickle.maintain.refresh.outcome import (
     Filled,
     Phases,
@@ -47,7 +47,7 @@ from spark_trickle.maintain.refresh.outcome import (
     same_columns,
     save_refresh,
 )
-from spark_trickle.maintain.refresh.pinned import pinned_source, source_size
+from spark_trickle.maintain.refresh.pinned import Pinned, pinned_source, source_size
 from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.maintain.refresh.strategy import Choice, choose
 from spark_trickle.spark.facts import Meaning

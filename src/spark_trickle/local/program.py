@@ -1,0 +1,302 @@
+"""Exact plans (``ir/exact_plan.py``) as Python functions over few rows.
+
+Law: for every plan that ``prove/plans.py`` lets through and every input, the weighted rows are
+Spark's, or an ExecutionError says that Spark must answer: a sum is checked by the sum of its
+magnitudes, since Spark may add in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any, assert_never
+
+from spark_trickle.errors import ExecutionError
+from spark_trickle.ir.exact import Exact, Input
+from spark_trickle.ir.exact_plan import (
+    Aggregated,
+    All,
+    Constants,
+    First,
+    Function,
+    Grouped,
+    Keep,
+    Less,
+    Map,
+    Match,
+    Once,
+    Paired,
+    Read,
+    Relation,
+)
+from spark_trickle.local.evaluate import checker, function_of
+
+Row = tuple[Any, ...]
+Rows = list[tuple[Row, int]]
+"""Rows with their weights."""
+Reader = Callable[[Read], Rows]
+Step = Callable[["_Context"], Rows]
+
+
+class _Context:
+    """What one run reads and has computed."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.done: dict[int, Rows] = {}
+
+
+class Program:
+    """A plan as a function."""
+
+    def __init__(self, plan: Relation) -> None:
+        self.plan = plan
+        self._steps: dict[int, Step] = {}
+        self._first = self._step(plan)
+
+    def run(self, reader: Reader) -> Mapping[Row, int]:
+        """The net rows: each once, with a weight that is not zero."""
+        net: dict[Row, int] = {}
+        for row, weight in self._first(_Context(reader)):
+            net[row] = net.get(row, 0) + weight
+        return {row: weight for row, weight in net.items() if weight}
+
+    def _step(self, plan: Relation) -> Step:
+        """A step computes once in a run, however often it is read."""
+        known = self._steps.get(id(plan))
+        if known is not None:
+            return known
+        compute = self._made(plan)
+
+        def step(context: _Context) -> Rows:
+            found = context.done.get(id(plan))
+            if found is None:
+                found = context.done[id(plan)] = compute(context)
+            return found
+
+        self._steps[id(plan)] = step
+        return step
+
+    def _made(self, plan: Relation) -> Step:
+        match plan:
+            case Read():
+                return lambda context: context.reader(plan)
+            case Constants():
+                rows = [_row(row) for row in plan.rows]
+                return lambda _: [(row(()), 1) for row in rows]
+            case Map():
+                return _map(self._step(plan.input), plan)
+            case Keep():
+                return _keep(self._step(plan.input), function_of(plan.test))
+            case Paired():
+                return _paired(self._step(plan.left), self._step(plan.right), plan)
+            case Grouped():
+                return _grouped(self._step(plan.input), plan)
+            case Once():
+                below = self._step(plan.input)
+                return lambda context: [
+                    (row, 1) for row in dict.fromkeys(map(itemgetter(0), below(context)))
+                ]
+            case All():
+                inputs = [self._step(child) for child in plan.inputs]
+                return lambda context: [*chain.from_iterable(child(context) for child in inputs)]
+            case Less():
+                positive = self._step(plan.input)
+                return lambda context: [(row, -weight) for row, weight in positive(context)]
+            case First():
+                return _first(self._step(plan.input), plan)
+            case _:
+                assert_never(plan)
+
+
+def _row(values: Sequence[Exact]) -> Callable[[Row], Row]:
+    """A row of values computed of a row."""
+    if len(values) > 1 and all(isinstance(value, Input) for value in values):
+        return itemgetter(*(value.index for value in values if isinstance(value, Input)))
+    functions = [function_of(value) for value in values]
+    return lambda row: tuple([function(row) for function in functions])
+
+
+def _map(below: Step, plan: Map) -> Step:
+    rows = [_row(values) for values in plan.projections]
+    if len(rows) == 1:
+        (only,) = rows
+        return lambda context: [(only(row), weight) for row, weight in below(context)]
+    return lambda context: [(make(row), weight) for row, weight in below(context) for make in rows]
+
+
+def _keep(below: Step, test: Callable[[Row], Any]) -> Step:
+    return lambda context: [pair for pair in below(context) if test(pair[0]) is True]
+
+
+# Joins
+
+
+def _paired(left: Step, right: Step, plan: Paired) -> Step:
+    partners = _partners(plan)
+    kind = plan.kind
+    padding = (None,) * len(plan.right.columns)
+    empty = (None,) * len(plan.left.columns)
+
+    def filtered(context: _Context) -> Rows:
+        mine, theirs = left(context), right(context)
+        found = partners(mine, theirs)
+        wanted = kind is Match.SEMI
+        return [pair for pair, places in zip(mine, found, strict=True) if bool(places) is wanted]
+
+    def joined(context: _Context) -> Rows:
+        mine, theirs = left(context), right(context)
+        met: set[int] = set()
+        result: Rows = []
+        for (row, weight), places in zip(mine, partners(mine, theirs), strict=True):
+            for place in places:
+                other, times = theirs[place]
+                result.append((row + other, weight * times))
+            met.update(places)
+            if not places and kind is not Match.INNER:
+                result.append((row + padding, weight))
+        if kind is Match.FULL:
+            result += [(empty + row, w) for p, (row, w) in enumerate(theirs) if p not in met]
+        return result
+
+    return filtered if kind in (Match.SEMI, Match.ANTI) else joined
+
+
+def _partners(plan: Paired) -> Callable[[Rows, Rows], Iterator[Sequence[int]]]:
+    """For each row of the left side, the places of its partners."""
+    key = _row([each.left for each in plan.equal])
+    other_key = _row([each.right for each in plan.equal])
+    strict = [i for i, each in enumerate(plan.equal) if not each.same]
+    rest = None if plan.rest is None else function_of(plan.rest)
+
+    def lacking(value: Row) -> bool:
+        return any(value[i] is None for i in strict)
+
+    def partners(mine: Rows, theirs: Rows) -> Iterator[Sequence[int]]:
+        known: dict[Row, list[int]] = {}
+        if mine:
+            for place, (row, _) in enumerate(theirs):
+                known.setdefault(other_key(row), []).append(place)
+        for row, _ in mine:
+            value = key(row)
+            places: Sequence[int] = () if lacking(value) else known.get(value, ())
+            if rest is not None:
+                places = [p for p in places if rest(row + theirs[p][0]) is True]
+            yield places
+
+    return partners
+
+
+# Aggregates
+
+
+class _Sum:
+    """A sum with the sum of its magnitudes; NULL of no values."""
+
+    def __init__(self, call: Aggregated) -> None:
+        self._fits = checker(call.type)
+        self._call = call
+        self.total: int | None = None
+        self._magnitude = 0
+
+    def add(self, value: Any, weight: int) -> None:
+        if value is not None:
+            added = value * weight
+            self.total = added if self.total is None else self.total + added
+            self._magnitude += abs(added)
+
+    @property
+    def value(self) -> int | None:
+        if not self._fits(self._magnitude):
+            raise ExecutionError(f"[ARITHMETIC_OVERFLOW] a sum may not fit {self._call.type}")
+        return self.total
+
+
+class _Count:
+    def __init__(self, _: Aggregated) -> None:
+        self.value = 0
+
+    def add(self, value: Any, weight: int) -> None:
+        if value is not None:
+            self.value += weight
+
+
+class _Least:
+    def __init__(self, _: Aggregated) -> None:
+        self.value: Any = None
+
+    def add(self, value: Any, _: int) -> None:
+        if value is not None and (self.value is None or value < self.value):
+            self.value = value
+
+
+class _Greatest(_Least):
+    def add(self, value: Any, _: int) -> None:
+        if value is not None and (self.value is None or value > self.value):
+            self.value = value
+
+
+_AGGREGATES: dict[Function, Callable[[Aggregated], _Sum | _Count | _Least]] = {
+    Function.COUNT_ROWS: _Count,
+    Function.COUNT: _Count,
+    Function.SUM: _Sum,
+    Function.MIN: _Least,
+    Function.MAX: _Greatest,
+}
+
+
+def _grouped(below: Step, plan: Grouped) -> Step:
+    key, output = _row(plan.keys), _row(plan.outputs)
+    values = [
+        (lambda _: True) if call.value is None else function_of(call.value)
+        for call in plan.aggregates
+    ]
+
+    def fresh() -> list[_Sum | _Count | _Least]:
+        return [_AGGREGATES[call.function](call) for call in plan.aggregates]
+
+    def step(context: _Context) -> Rows:
+        groups: dict[Row, list[_Sum | _Count | _Least]] = {} if plan.keys else {(): fresh()}
+        for row, weight in below(context):
+            value = key(row)
+            states = groups.get(value)
+            if states is None:
+                states = groups[value] = fresh()
+            for state, function in zip(states, values, strict=True):
+                state.add(function(row), weight)
+        return [
+            (output((*value, *(state.value for state in states))), 1)
+            for value, states in groups.items()
+        ]
+
+    return step
+
+
+def _first(below: Step, plan: First) -> Step:
+    def ordered(rows: list[Row]) -> list[Row]:
+        for each in reversed(plan.order):
+            # NULL never meets a value in a comparison; it comes first just when this says so.
+            early = each.nulls_first is not each.descending
+
+            def place(row: Row, index: int = each.index, early: bool = early) -> tuple[bool, Any]:
+                value = row[index]
+                return (not early, 0) if value is None else (early, value)
+
+            rows = sorted(rows, key=place, reverse=each.descending)
+        return rows
+
+    def step(context: _Context) -> Rows:
+        parts: dict[Row, list[Row]] = {}
+        for row, _ in below(context):
+            parts.setdefault(tuple([row[i] for i in plan.partition]), []).append(row)
+        end = plan.offset + plan.limit
+        return [(row, 1) for rows in parts.values() for row in ordered(rows)[plan.offset : end]]
+
+    return step
+
+
+def rows_of(columns: Sequence[list[Any]], weights: Sequence[int]) -> Rows:
+    """Columns as rows with weights."""
+    rows: Iterable[Row] = zip(*columns, strict=True) if columns else [()] * len(weights)
+    return list(zip(rows, weights, strict=True))

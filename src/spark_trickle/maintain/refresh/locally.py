@@ -1,0 +1,116 @@
+"""Deltas of few rows computed in this process, where every operator and expression is proven.
+
+What is not proven, is too much, or fails here is left to Spark: an error is never ours to tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_trickle.compile import PartDelta
+from spark_trickle.delta.segment import Part
+from spark_trickle.errors import ExecutionError, InternalError
+from spark_trickle.ir.exact import Kind
+from spark_trickle.ir.exact_plan import Read, Relation
+from spark_trickle.ir.types import Version
+from spark_trickle.local.program import Program, Rows, rows_of
+from spark_trickle.local.values import from_arrow, to_arrow
+from spark_trickle.maintain.gather.near_views import MARKS
+from spark_trickle.maintain.gather.nearby import Nearby
+from spark_trickle.storage.records import WEIGHT
+
+
+@lru_cache(maxsize=1_000)
+def _program(plan: Relation) -> Program:
+    return Program(plan)
+
+
+@dataclass
+class Near:
+    """The rows that a delta is computed of."""
+
+    near: Mapping[str, Nearby]
+    deltas: Mapping[str, pa.Table]
+    """Of sources that are read at DELTA only."""
+    _known: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        tables = [rows for name, rows in self.deltas.items() if name not in self.near]
+        tables += [found.rows for found in self.near.values()]
+        return sum(int(rows.num_rows) for rows in tables)
+
+    def read(self, read: Read) -> Rows:
+        """The rows of a source at a version."""
+        place = (read.source, read.version)
+        if place not in self._known:
+            self._known[place] = self._taken(*place)
+        rows = self._known[place]
+        columns = [from_arrow(rows.column(column.name), column.type) for column in read.inputs]
+        delta = read.version is Version.DELTA
+        weights = rows.column(WEIGHT).to_pylist() if delta else [1] * rows.num_rows
+        return rows_of(columns, weights)
+
+    def _taken(self, source: str, version: Version) -> pa.Table:
+        found = self.near.get(source)
+        if found is None:
+            return self.deltas[source]
+        if not found.changed:
+            return found.rows
+        marks = found.rows.column(MARKS[version]).to_numpy()
+        return found.rows.filter(pa.array(np.not_equal(marks, 0)))
+
+
+def compute(delta: PartDelta, view: Part | None, near: Near, *, ansi: bool) -> pa.Table | None:
+    """The delta of a part, net, that of ``view`` beside it; None: Spark must answer."""
+    plan, names = delta.exact(view, ansi=ansi)
+    if not isinstance(plan, Relation):
+        return None
+    try:
+        found = _program(plan).run(near.read)
+        rows = list(found)
+        arrays = [
+            to_arrow(_stored([row[i] for row in rows], type.kind), type)
+            for i, type in enumerate(plan.columns)
+        ]
+    except (ExecutionError, UnicodeDecodeError, RecursionError, pa.ArrowException):
+        return None
+    arrays.append(pa.array(list(found.values()), pa.int64()))
+    return pa.table(arrays, names=[*names, WEIGHT])
+
+
+def _stored(values: list[Any], kind: Kind) -> list[Any]:
+    """Spark has no negative zero among keys, and all columns of a delta are keys."""
+    if kind is not Kind.DOUBLE:
+        return values
+    return [None if value is None else value + 0.0 for value in values]
+
+
+CHECKED = 0
+"""Every so many deltas that were computed here are computed on Spark, too: for tests."""
+_computed = count(1)
+
+
+def doubted() -> bool:
+    """Whether Spark shall say what it makes of this one."""
+    return CHECKED > 0 and next(_computed) % CHECKED == 0
+
+
+def check(delta: PartDelta, here: pa.Table, there: pa.Table) -> None:
+    """InternalError unless both hold the same rows."""
+    schema = here.schema
+    counted = [Counter(map(str, rows.cast(schema).to_pylist())) for rows in (here, there)]
+    if counted[0] != counted[1]:
+        more, less = counted[0] - counted[1], counted[1] - counted[0]
+        raise InternalError(
+            f"the delta of {delta.part.name} was computed as {list(more)[:5]}, by Spark as {list(less)[:5]}",
+        )
