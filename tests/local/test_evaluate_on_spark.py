@@ -24,6 +24,7 @@ from support.exact import (
     all_pairs,
     as_arrow,
     evaluate,
+    functions,
     make_rows,
     translate,
 )
@@ -52,7 +53,7 @@ def expressions() -> Iterator[tuple[str, Exact]]:
     chosen = random.Random(1).sample(all_pairs(), 2 * CASES // 3)
     composer = Composer(seed=2)
     chosen += [composer.any(random.Random(n).choice((1, 2, 2, 3))) for n in range(CASES // 2)]
-    for sql in dict.fromkeys(["f38 * h38", *chosen]):
+    for sql in dict.fromkeys(["f38 * h38", *chosen, *functions()]):
         exact = translate(sql)
         if not isinstance(exact, Unproven) and exact.type.kind is not Kind.VOID:
             yield sql, exact
@@ -159,6 +160,16 @@ def _plain_in(_: Call, args: list[rules.Function]) -> rules.Function:
     return lambda row: args[0](row) in [other(row) for other in args[1:]]
 
 
+def _of_null(args: list[rules.Function], compute: Any) -> rules.Function:
+    def function(row: Any) -> Any:
+        try:
+            return compute(*["" if value(row) is None else value(row) for value in args])
+        except TypeError:
+            return None
+
+    return function
+
+
 MUTANTS: dict[str, tuple[str, Any]] = {
     "numbers are rounded twice": ("rescaled", _rounded_twice),
     "half goes to even": ("_half_up", _even),
@@ -167,6 +178,9 @@ MUTANTS: dict[str, tuple[str, Any]] = {
     "NULL AND x is false": ("_and", _two_valued),
     "NULL OR x is false": ("_or", _eager_or),
     "NULL in a list is no value": ("_in", _plain_in),
+    "% stands for something": ("_WILD", {"%": ".+", "_": "."}),
+    "_ may stand for nothing": ("_WILD", {"%": ".*", "_": ".?"}),
+    "a function of NULL is computed": ("_strict", _of_null),
     "scales are not adjusted": ("rescaled", lambda value, _scale, _target: value),
 }
 

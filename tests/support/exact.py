@@ -81,7 +81,8 @@ def values(type: Type, random: random.Random) -> list[Any]:
         case Kind.BINARY:
             return [b"", b"\x00", b"\xff", b"ab"]
         case Kind.DATE:
-            return [0, -1, 19_723, 19_724, -719_162, 2_932_896]
+            near = random.randrange(-1_000_000, 3_000_000)
+            return [0, -1, 59, 60, 19_782, 19_783, 19_723, -719_162, 2_932_896, 95_026_236, near]
         case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
             return [0, -1, 1, 1_704_067_200_000_000, -62_135_596_800_000_000]
         case Kind.DECIMAL:
@@ -174,6 +175,28 @@ def all_pairs() -> list[str]:
     signs = [f"-{a}" for a in NUMBERS]
     casts += [f"CAST({a} / {b} AS BIGINT)" for a, b in product(whole, (*whole, "2"))]
     return [*arithmetic, *literals, *numbers, *others, *casts, *signs]
+
+
+def functions() -> list[str]:
+    """Functions of texts and dates."""
+    patterns = ("%", "_", "a%", "%a", "%a%", "_a", "%_", "a_%b", "", "(", "%.%", "z_", "ä", "[a]%")
+    texts = ("a", "b", "concat(a, b)", "substring(b, 2)", "(a || 'ä(.')")
+    found = [f"{t} {no}LIKE '{p}'" for t, p in product(texts, patterns) for no in ("", "NOT ")]
+    found += [
+        f"{f}({t}, {o})"
+        for f in ("startswith", "endswith", "contains")
+        for t, o in product(texts, texts)
+    ]
+    found += [f"{f}({t})" for f in ("length", "char_length") for t in texts]
+    found += [
+        f"substring({t}, {n}, {k})" for t in texts for n, k in ((1, 2), (2, 0), (3, 9), (1, 1))
+    ]
+    found += [f"left({t}, {n})" for t in texts for n in (0, 1, 5)]
+    parts = ("year", "quarter", "month", "day", "dayofmonth")
+    found += [
+        f"{part}({d})" for part in parts for d in ("v", "w", "coalesce(v, w)", "DATE'2024-02-29'")
+    ]
+    return [*found, *(f"EXTRACT({part} FROM v)" for part in ("YEAR", "QUARTER", "MONTH", "DAY"))]
 
 
 class Composer:

@@ -94,6 +94,24 @@ class Op(Enum):
     CASE = "CASE"
     """Condition, value, condition, value, …, default."""
     COALESCE = "COALESCE"
+    LIKE = "LIKE"
+    STARTS = "startswith"
+    ENDS = "endswith"
+    CONTAINS = "contains"
+    CONCAT = "concat"
+    LENGTH = "length"
+    SUBSTRING = "substring"
+    """Text, first place, length; constants but the text."""
+    YEAR = "year"
+    QUARTER = "quarter"
+    MONTH = "month"
+    DAY = "day"
+
+
+NAMED = frozenset({Op.COALESCE, Op.NEGATE, Op.NOT}) | frozenset(
+    list(Op)[list(Op).index(Op.STARTS) :]
+)
+"""Written as a function with its arguments."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +162,7 @@ def show(expression: Exact) -> str:
             return f"({first} IN ({', '.join(others)}))"
         case Call(op=Op.IS_NULL):
             return f"({show(expression.args[0])} IS NULL)"
-        case Call(op=Op.COALESCE | Op.NEGATE | Op.NOT):
+        case Call(op=op) if op in NAMED:
             return f"{expression.op.value}({', '.join(map(show, expression.args))})"
         case Call():
             return f"({f' {expression.op.value} '.join(map(show, expression.args))})"

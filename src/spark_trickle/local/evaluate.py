@@ -7,11 +7,13 @@ of error is Spark's. Like Spark, an operand is not looked at when the one before
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
 from spark_trickle.errors import ExecutionError
 from spark_trickle.ir.exact import INTEGER_BITS, Call, Constant, Exact, Input, Kind, Op, Type, show
+from spark_trickle.local import texts
 
 Row = Sequence[Any]
 Function = Callable[[Row], Any]
@@ -42,7 +44,7 @@ def _folded(call: Call, function: Function) -> Function:
     return lambda _: value
 
 
-def _call(call: Call) -> Function:
+def _call(call: Call) -> Function:  # noqa: C901  one case per operator
     args = [function_of(argument) for argument in call.args]
     match call.op:
         case Op.AND:
@@ -67,6 +69,10 @@ def _call(call: Call) -> Function:
             return _unary(args[0], _negated(call))
         case Op.CAST:
             return _unary(args[0], _cast(call))
+        case Op.LIKE:
+            return _unary(args[0], _like(str(args[1](()))))
+        case op if op in texts.FUNCTIONS:
+            return _strict(args, texts.FUNCTIONS[op])
         case _:
             return _binary(args[0], args[1], _operation(call))
 
@@ -77,6 +83,23 @@ def _unary(value: Function, compute: Callable[[Any], Any]) -> Function:
         return None if found is None else compute(found)
 
     return function
+
+
+def _strict(args: list[Function], compute: Callable[..., Any]) -> Function:
+    def function(row: Row) -> Any:
+        found = [value(row) for value in args]
+        return None if None in found else compute(*found)
+
+    return function
+
+
+def _like(pattern: str) -> Callable[[str], bool]:
+    parts = (_WILD.get(sign) or re.escape(sign) for sign in pattern)
+    matches = re.compile("".join(parts), re.DOTALL).fullmatch
+    return lambda text: matches(text) is not None
+
+
+_WILD = {"%": ".*", "_": "."}
 
 
 def _binary(left: Function, right: Function, compute: Callable[[Any, Any], Any]) -> Function:

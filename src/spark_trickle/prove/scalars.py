@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.exact import Call, Constant, Exact, Input, Kind, Op, Type
 from spark_trickle.ir.scalars import column_id, conjuncts, disjuncts
+from spark_trickle.prove import functions
 from spark_trickle.prove.types import (
     BIGINT,
     BOOLEAN,
@@ -337,6 +338,37 @@ def _cast(prover: Prover, node: exp.Expression) -> Exact:
     return cast(value, target)
 
 
+def _like(prover: Prover, node: exp.Expression) -> Exact:
+    return functions.like(prover.prove(node.this), node, lambda reason: unproven(node, reason))
+
+
+def _substring(prover: Prover, node: exp.Expression) -> Exact:
+    parts = [node.this, node.args.get("start"), node.args.get("length")]
+    values = [prover.prove(part) for part in parts if part is not None]
+    return functions.substring(values, lambda reason: unproven(node, reason))
+
+
+def _function(prover: Prover, node: exp.Expression) -> Exact:
+    return _named(prover, node, str(node.name).lower(), node.expressions)
+
+
+def _part(prover: Prover, node: exp.Expression) -> Exact:
+    return _named(prover, node, str(node.name).lower(), [node.expression])
+
+
+def _concat(prover: Prover, node: exp.Expression) -> Exact:
+    return _named(prover, node, "concat", [node.this, node.expression])
+
+
+def _named(
+    prover: Prover, node: exp.Expression, name: str, arguments: list[exp.Expression]
+) -> Exact:
+    found = functions.named(name, [prover.prove(argument) for argument in arguments])
+    if found is None:
+        raise unproven(node, f"{name} of these is not on the list of proven expressions")
+    return found
+
+
 def _paren(prover: Prover, node: exp.Expression) -> Exact:
     return prover.prove(node.this)
 
@@ -382,4 +414,9 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.Coalesce: _coalesce,
     exp.Nullif: _nullif,
     exp.Cast: _cast,
+    exp.Like: _like,
+    exp.Substring: _substring,
+    exp.Extract: _part,
+    exp.DPipe: _concat,
+    exp.Anonymous: _function,
 }
