@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import spark_trickle
 from spark_trickle import Lake
 from spark_trickle.errors import UnsupportedQueryError
 from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.refresh import locally
 from spark_trickle.settings import Settings
 from support.streams import assert_exact, refreshed, rows
 
@@ -59,7 +61,8 @@ def test_a_report_is_true_in_every_field(shop: Lake) -> None:
     assert report.delta_rows == {"orders": 3}
     assert (report.rows_inserted, report.rows_deleted) == (1, 1), "south: 5 becomes 2"
     assert report.source_rows == 6
-    assert 1 <= report.spark_queries <= 4
+    assert report.spark_queries <= 4
+    assert report.engine == ("spark" if report.spark_queries else "local")
     assert report.rows_read >= 3
     assert report.error is None
     assert 0 < sum(report.phases.values()) <= report.seconds
@@ -85,6 +88,7 @@ def test_a_report_is_true_in_every_field(shop: Lake) -> None:
 
 def test_spark_counts_the_queries_that_are_reported(shop: Lake) -> None:
     """The number of actions in the report is the number that Spark saw."""
+    on_spark(shop)
     shop.create_stream_table("totals", JOINED, refresh_mode="DIFFERENTIAL")
     store = shop.spark._jsparkSession.sharedState().statusStore()
 
@@ -122,7 +126,12 @@ def refreshed_only(lake: Lake, mode: str) -> RefreshReport:
     return report
 
 
-def test_few_spark_queries_per_refresh(shop: Lake) -> None:
+def on_spark(lake: Lake) -> None:
+    """Nothing is computed in this process."""
+    lake._catalog.settings = replace(lake._catalog.settings, local_rows=0)
+
+
+def test_few_spark_queries_per_refresh(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Must show 5: pinned numbers."""
     shop.sql("CREATE TABLE regions (region STRING, country STRING)")
     shop.sql("INSERT INTO regions VALUES ('north', 'x'), ('south', 'y')")
@@ -140,8 +149,15 @@ def test_few_spark_queries_per_refresh(shop: Lake) -> None:
     shop.sql("INSERT INTO orders VALUES (4, 'bob', 2), (5, 'eve', 3)")
     shop.sql("INSERT INTO customers VALUES ('eve', 'south')")
     shop.sql("DELETE FROM orders WHERE id = 1")
-    assert refreshed(shop, "one", "DIFFERENTIAL").spark_queries == 1
-    assert refreshed(shop, "three", "DIFFERENTIAL").spark_queries == 1
+    monkeypatch.setattr(locally, "CHECKED", 0)
+    for name in ("one", "three"):
+        report = refreshed(shop, name, "DIFFERENTIAL")
+        assert (report.engine, report.spark_queries) == ("local", 0)
+    on_spark(shop)
+    shop.sql("DELETE FROM orders WHERE id = 2")
+    for name in ("one", "three"):
+        report = refreshed(shop, name, "DIFFERENTIAL")
+        assert (report.engine, report.spark_queries) == ("spark", 1)
 
 
 def test_a_refresh_without_changes_is_quick_and_starts_no_job(shop: Lake) -> None:
