@@ -1,0 +1,125 @@
+"""Plans run in this process: a wrong rule is noticed by comparison with DuckDB.
+
+That right rules agree with it is shown by ``test_needs.py``, which runs every small delta both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spark_trickle.compile import compile_query
+from spark_trickle.ir.exact_plan import Function, Match, Paired
+from spark_trickle.local import program
+from spark_trickle.prove.plans import NotLocal, local_plan
+from support import tpch
+from support.delta_law import Laboratory
+from support.examples import SOURCES, example
+from support.nearby import wrong_nearby
+
+Patch = pytest.MonkeyPatch
+
+
+def _with_keys(patch: Patch, *, same: bool) -> None:
+    original = program._partners
+
+    def partners(plan: Paired) -> Any:
+        return original(replace(plan, equal=tuple(replace(e, same=same) for e in plan.equal)))
+
+    patch.setattr(program, "_partners", partners)
+
+
+def null_equals_null(patch: Patch) -> None:
+    """A key that is NULL finds partners."""
+    _with_keys(patch, same=True)
+
+
+def null_never_equals_null(patch: Patch) -> None:
+    """A NULL-safe key that is NULL finds none."""
+    _with_keys(patch, same=False)
+
+
+def _as(patch: Patch, old: Match, new: Match) -> None:
+    original = program._paired
+
+    def paired(left: Any, right: Any, plan: Paired) -> Any:
+        return original(left, right, replace(plan, kind=new) if plan.kind is old else plan)
+
+    patch.setattr(program, "_paired", paired)
+
+
+def left_rows_without_a_partner_are_lost(patch: Patch) -> None:
+    """LEFT is taken for INNER."""
+    _as(patch, Match.LEFT, Match.INNER)
+
+
+def semi_is_anti(patch: Patch) -> None:
+    """The rows without partners stay."""
+    _as(patch, Match.SEMI, Match.ANTI)
+
+
+def rest_is_forgotten(patch: Patch) -> None:
+    """Only equalities are looked at."""
+    original = program._partners
+    patch.setattr(program, "_partners", lambda plan: original(replace(plan, rest=None)))
+
+
+def weights_are_signs(patch: Patch) -> None:
+    """A row that comes twice is counted once."""
+    original = program._Sum.add
+    patch.setattr(
+        program._Sum, "add", lambda self, value, w: original(self, value, (w > 0) - (w < 0))
+    )
+    patch.setattr(
+        program._Count,
+        "add",
+        lambda self, value, w: setattr(self, "value", self.value + (w > 0) - (w < 0)),
+    )
+
+
+def least_is_greatest(patch: Patch) -> None:
+    """min gives max."""
+    patch.setitem(program._AGGREGATES, Function.MIN, program._Greatest)
+
+
+MUTANTS = [
+    null_equals_null,
+    null_never_equals_null,
+    left_rows_without_a_partner_are_lost,
+    semi_is_anti,
+    rest_is_forgotten,
+    weights_are_signs,
+    least_is_greatest,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_wrong_rule_is_noticed(mutant: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    mutant(monkeypatch)
+    laboratory = Laboratory(SOURCES)
+    with pytest.raises(AssertionError, match="in this process"):
+        _try_all(laboratory)
+    laboratory.close()
+
+
+def _try_all(laboratory: Laboratory) -> None:
+    for number in range(30_000, 30_300):
+        found = example(number, depth=3)
+        query = compile_query(found.sql, SOURCES)
+        laboratory.load(found.data)
+        assert laboratory.check(query, found.sql, found.data) is None
+        wrong_nearby(laboratory, query, found.data, found.number)
+
+
+def test_nearly_all_deltas_of_tpch_are_proven() -> None:
+    """One comparison of decimals needs more than 38 digits."""
+    refused = []
+    for number in range(1, 23):
+        query = compile_query(tpch.query(number), tpch.sources())
+        for delta in query.delta(query.reads).parts:
+            if isinstance(local_plan(delta.nearby), NotLocal):
+                refused.append((number, delta.part.name))
+    assert refused == [(11, "__result")]
