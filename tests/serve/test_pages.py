@@ -26,7 +26,9 @@ def test_values_are_text() -> None:
     assert text("<b>&\"'") == "&lt;b&gt;&amp;&quot;&#x27;"
     assert tag("a", "<i>", href='"><script>') == '<a href="&quot;&gt;&lt;script&gt;">&lt;i&gt;</a>'
     assert tag("p", tag("b", "x"), Html("<i>")) == "<p><b>x</b><i></p>"
-    assert "\x00" not in text("a\x00b\x1b")
+    assert text("a\x00b\x1b\ud800").encode() == "a\N{REPLACEMENT CHARACTER}b".encode() + 2 * (
+        "\N{REPLACEMENT CHARACTER}".encode()
+    )
     assert tag("input", cls="a", data_x=1, checked=True, gone=None) == (
         '<input class="a" data-x="1" checked>'
     )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import uvicorn
 
 from spark_trickle.lake import Lake
@@ -13,11 +17,28 @@ _SECONDS = 2
 
 
 def serve(lake: Lake, address: Address, access: Access) -> None:
-    """Returns when it is told to stop."""
-    server(lake, address, access).run()
+    """Returns when it is told to stop; a second Ctrl-C does not wait."""
+    running = server(lake, address, access)
+
+    def stop(*_: object) -> None:
+        running.force_exit = running.should_exit
+        running.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    running.run()
 
 
-def server(lake: Lake, address: Address, access: Access) -> uvicorn.Server:
+class Server(uvicorn.Server):
+    """Signals are its caller's: uvicorn would raise them again at the end, and what is open is to
+    be closed before."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def server(lake: Lake, address: Address, access: Access) -> Server:
     config = uvicorn.Config(
         make_app(lake, access),
         host=address.host,
@@ -28,4 +49,4 @@ def server(lake: Lake, address: Address, access: Access) -> uvicorn.Server:
         server_header=False,
         timeout_graceful_shutdown=_SECONDS,
     )
-    return uvicorn.Server(config)
+    return Server(config)

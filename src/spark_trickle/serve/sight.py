@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from spark_trickle.errors import NotFoundError
 from spark_trickle.lake import Lake
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records import totals
@@ -109,7 +110,10 @@ class Sight:
     def facts(self, name: str) -> Facts:
         """Of one stream table; NotFoundError if there is none."""
         stream = self.lake._streams.get(name)
-        return next(f for f in self.look()[1].tables if f.stream.uuid == stream.uuid)
+        for facts in self.look()[1].tables:
+            if facts.stream.uuid == stream.uuid:
+                return facts
+        raise NotFoundError(f"stream table {name} was dropped or replaced meanwhile")
 
     def history(self, uuid: str, most: int) -> list[RefreshReport]:
         """Newest first."""

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from html import escape
 
 _VOID = ("input", "meta", "link", "br")
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_UNPRINTED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+"""Control characters, and halves of characters, which no encoding has."""
 
 
 class Html(str):
@@ -23,7 +24,7 @@ def text(value: object) -> Html:
     """The value as text: nothing in it means anything to a browser."""
     if isinstance(value, Html):
         return value
-    return Html(escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(value)), quote=True))
+    return Html(escape(_UNPRINTED.sub("\N{REPLACEMENT CHARACTER}", str(value)), quote=True))
 
 
 def tag(name: str, /, *children: Child, **attributes: object) -> Html:
