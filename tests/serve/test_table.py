@@ -196,15 +196,21 @@ def test_open_pages_are_told_that_something_happened(dry_lake: Lake, what: str) 
         answer = connection.getresponse()
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.readline() == b"retry: 2000\n"
-        time.sleep(0.3)  # the first look
+        told = threading.Event()
 
         def happen() -> None:
-            if what == "commit":
-                dry_lake.sql("INSERT INTO base VALUES (9)")
-            else:
-                refreshed(dry_lake, stream, RefreshReport("s", "NO_DATA", "x"))
+            while not told.wait(0.5):  # again: what was before the server's first look is not told
+                if what == "commit":
+                    dry_lake.sql("INSERT INTO base VALUES (9)")
+                else:
+                    refreshed(dry_lake, stream, RefreshReport("s", "NO_DATA", "x"))
 
-        threading.Timer(0.1, happen).start()
-        while (line := answer.readline()) != b"event: change\n":
-            assert line, "the server hung up"
-        connection.close()
+        thread = threading.Thread(target=happen)
+        thread.start()
+        try:
+            while (line := answer.readline()) != b"event: change\n":
+                assert line, "the server hung up"
+        finally:
+            told.set()
+            thread.join()
+            connection.close()

@@ -229,14 +229,9 @@ class StreamTables:
     ) -> RefreshReport:
         if stream.status == records.ERROR:
             raise _out_of_service(stream)
-        with tracing.refreshing(stream.name):
-            try:
-                report = self._refresher.refresh(stream, asked=asked, after=after)
-            except BaseException as error:
-                tracing.failed(error)
-                raise
-            tracing.done(report)
-            return report
+        return tracing.traced(
+            stream.name, lambda: self._refresher.refresh(stream, asked=asked, after=after)
+        )
 
     def refresh_all(
         self, select: str | Iterable[str] | None = None, *, wait: bool = True

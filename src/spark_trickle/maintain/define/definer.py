@@ -36,6 +36,7 @@ from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.reserve import LARGEST
 from spark_trickle.maintain.refresh.strategy import Choice
+from spark_trickle.maintain.watch import tracing
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
 from spark_trickle.storage.versions.state import State
@@ -75,7 +76,7 @@ class Definer:
 
     def create(self, wanted: Definition, known: list[StreamTable]) -> RefreshReport | None:
         """Make the tables, fill them unless told not to, and remember the definition: one commit."""
-        return self._define(wanted, known, None, Choice("FULL", "INITIALIZE", "it is new"))
+        return self._traced(wanted, known, None, Choice("FULL", "INITIALIZE", "it is new"))
 
     def redefine(
         self, stream: StreamTable, wanted: Definition, known: list[StreamTable], choice: Choice
@@ -84,7 +85,7 @@ class Definer:
 
         ``stream`` is the record as it was read, its generation one more.
         """
-        return self._define(wanted, known, stream, choice)
+        return self._traced(wanted, known, stream, choice)
 
     def rebuild(
         self, stream: StreamTable, wanted: Definition, known: list[StreamTable], choice: Choice
@@ -94,7 +95,7 @@ class Definer:
             bound = self.refresher.pinned(stream, self.refresher.engine.catalog.at())
         except SourceChangedError:
             bound = None
-        return self._define(wanted, known, stream, choice, bound)
+        return self._traced(wanted, known, stream, choice, bound)
 
     def means_the_same(self, stream: StreamTable) -> bool:
         """Whether the query, bound now, would read the same columns under the same names, and the
@@ -107,6 +108,17 @@ class Definer:
         tables = tables_read(catalog, stream.query, stream.dialect, catalog.version())
         now = {(name, table.uuid, Bound.of(table)) for name, table in tables.items()}
         return now == {(source.name, source.uuid, source.bound) for source in stream.sources}
+
+    def _traced(
+        self,
+        wanted: Definition,
+        known: list[StreamTable],
+        there: StreamTable | None,
+        choice: Choice,
+        bound: Mapping[str, Pinned] | None = None,
+    ) -> RefreshReport | None:
+        name = str(wanted.name)
+        return tracing.traced(name, lambda: self._define(wanted, known, there, choice, bound))
 
     def _define(
         self,

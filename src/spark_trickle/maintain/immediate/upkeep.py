@@ -20,6 +20,7 @@ from spark_trickle.maintain.refresh.outcome import Phases, first_report
 from spark_trickle.maintain.refresh.pinned import pinned_source, source_size
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
+from spark_trickle.maintain.watch import tracing
 from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.transaction import Transaction
@@ -76,7 +77,8 @@ class Upkeep:
             return None
         for name in (stream.name, *(segment.name for segment in stream.segments)):
             tx.derive(tx.table(TableName.of(name)))
-        kept = self._staged(tx, stream, sources, marks) if any(marks) else None
+        with tracing.refreshing(stream.name):
+            kept = self._staged(tx, stream, sources, marks) if any(marks) else None
         tx.note(stream.uuid, kept)
         return kept
 

@@ -10,14 +10,15 @@ import functools
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from spark_trickle.maintain.records.streams import RefreshReport
 
+R = TypeVar("R", bound="RefreshReport | None")
 log = logging.getLogger("spark_trickle.refresh")
 _current: ContextVar[str] = ContextVar("trickle_refresh_id", default="")
 
@@ -56,6 +57,19 @@ def refreshing(table: str) -> Iterator[None]:
         _current.reset(before)
 
 
+def traced(table: str, work: Callable[[], R]) -> R:
+    """Do the work as one refresh, and tell what came of it."""
+    with refreshing(table):
+        try:
+            report = work()
+        except BaseException as error:
+            _failed(error)
+            raise
+        if report is not None:
+            _done(report)
+        return report
+
+
 def facts_of(report: RefreshReport) -> dict[str, Any]:
     """What a line of the log says of a refresh."""
     return {
@@ -69,7 +83,7 @@ def facts_of(report: RefreshReport) -> dict[str, Any]:
     }
 
 
-def done(report: RefreshReport) -> None:
+def _done(report: RefreshReport) -> None:
     """The refresh that is under way has come to this."""
     tell(log, "refreshed", **facts_of(report))
     tracer = _tracer()
@@ -89,7 +103,7 @@ def done(report: RefreshReport) -> None:
     _phases(tracer, report.started_at, report.phases)
 
 
-def failed(error: BaseException) -> None:
+def _failed(error: BaseException) -> None:
     """The refresh that is under way has failed."""
     tell(log, "not refreshed", logging.DEBUG, error=f"{type(error).__name__}: {error}")
     if _tracer() is not None:
