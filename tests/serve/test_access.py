@@ -76,7 +76,7 @@ def test_nothing_is_answered_without_a_token(dry_lake: Lake) -> None:
         assert client.get("/?token=of-operators").code == 401, "addresses end up in logs"
 
 
-def test_tokens_by_header_and_by_cookie(dry_lake: Lake) -> None:
+def test_tokens_by_header_and_by_cookie(dry_lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
     with serving(dry_lake, OPEN, host="0.0.0.0") as client:
         for token, role in [("of-operators", "operator"), ("of-viewers", "viewer")]:
             by_header = client.get("/", Authorization=f"Bearer {token}")
@@ -87,6 +87,8 @@ def test_tokens_by_header_and_by_cookie(dry_lake: Lake) -> None:
             assert f">{role}<" in client.get("/", Cookie=cookie).text
         refused = client.post("/login", {"token": "guess"})
         assert (refused.code, "set-cookie" in refused.headers) == (401, False)
+        assert "wrong token" in caplog.text
+        assert "guess" not in caplog.text
 
 
 def logged_in(client: Client, token: str) -> str:

@@ -57,7 +57,7 @@ def running(*words: str) -> Iterator[Client]:
     for reader in readers:
         reader.start()
     try:
-        until = time.monotonic() + 400
+        until = time.monotonic() + 550
         while True:
             assert process.poll() is None, told
             assert time.monotonic() < until
@@ -93,6 +93,7 @@ def test_with_run_it_is_the_scheduler_too(place: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.spark
+@pytest.mark.timeout(700)
 def test_the_demo_can_be_looked_at(tmp_path: Path) -> None:
     folder = str(tmp_path / "lake")
     with running("demo", "--sf", "0.01", "--folder", folder, "--serve") as client:

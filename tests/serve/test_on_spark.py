@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
 from spark_trickle import Lake
 from spark_trickle.errors import TrickleError
+from spark_trickle.serve.reading import Reader
 from support.served import SUMS, Client, figures, harmless, serving
 
 pytestmark = pytest.mark.spark
@@ -26,20 +28,25 @@ def test_counters_equal_the_history_after_50_refreshes(shop: Lake) -> None:
     query = "SELECT customer, sum(amount) AS total FROM orders GROUP BY customer"
     shop.create_stream_table("totals", query)
     shop.create_stream_table("ratios", "SELECT id, 100 / amount AS ratio FROM orders")
-    for number in range(24):
-        if number % 8 == 0:
-            shop.sql(f"INSERT INTO orders VALUES ({number}, 'eve', {number - 8})")
-        shop.refresh_stream_table("totals", full=number == 20)
+    for number in range(40):
+        if number in (0, 20):
+            shop.sql(f"INSERT INTO orders VALUES ({number}, 'eve', 7)")
+        shop.refresh_stream_table("totals", full=number == 30)
+    for number in range(8):
+        if number == 6:
+            shop.sql("INSERT INTO orders VALUES (99, 'eve', 0)")
         try:
             shop.refresh_stream_table("ratios")
         except TrickleError:
-            assert number >= 8, "a division by zero, from then on"
+            assert number >= 6, "a division by zero, from then on"
     sums = ", ".join(f"sum({attribute}) AS {attribute}" for attribute in SUMS.values())
     rows = shop.sql(
         f"SELECT name, effective_mode, count(*) AS refreshes, {sums} "
         "FROM trickle.refresh_history GROUP BY ALL"
     ).collect()
     assert sum(row.refreshes for row in rows) == 50
+    ids = {report.refresh_id for report in shop.refresh_history()}
+    assert len(ids - {""}) == 50, "each has its own"
     assert {row.effective_mode for row in rows} >= {"FULL", "NO_DATA", "ERROR"}
     with serving(shop) as client:
         expected = {(row.name, row.effective_mode): row.refreshes for row in rows}
@@ -47,6 +54,18 @@ def test_counters_equal_the_history_after_50_refreshes(shop: Lake) -> None:
         for name, attribute in SUMS.items():
             found = {(r.name, r.effective_mode): getattr(r, attribute) for r in rows}
             assert figures(client, name) == pytest.approx(found), name
+
+
+def test_guests_read_no_file_by_its_name(shop: Lake, tmp_path: Path) -> None:
+    """Even if a text got past the page."""
+    (tmp_path / "secret.txt").write_text("secret")
+    wanted = f"SELECT * FROM text.`{tmp_path}/secret.txt`"
+    assert shop.spark.sql(wanted).count() == 1, "it is there to be read"
+    with Reader(shop)._guests.welcome() as guest:
+        with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+            guest.spark.sql(wanted).collect()
+        plain = guest.spark.sql("SELECT '${env:HOME}' AS home").collect()[0].home
+        assert plain == "${env:HOME}"
 
 
 def ask(client: Client, sql: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from decimal import Decimal
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_trickle import BindError, InvalidDataError, Settings, SourceChangedError, connect
+from spark_trickle.errors import TrickleError
+from spark_trickle.serve.reading import Reader
 
 
 def flows(folder: str, spark: SparkSession) -> None:
@@ -105,6 +108,26 @@ def streams(folder: str, spark: SparkSession) -> None:
     lake.close()
 
 
+def guests(folder: str, spark: SparkSession) -> None:
+    """Queries of the dashboard: one is cancelled, the next one runs; no file is read by its name."""
+    lake = connect(folder, spark=spark)
+    lake.sql("CREATE TABLE t (a INT)")
+    lake.sql("INSERT INTO t VALUES (1)")
+    reader = Reader(lake)
+    rows = reader.run("SELECT a FROM t", "first").rows
+    assert rows is not None
+    assert rows.to_pylist() == [{"a": 1}]
+    threading.Timer(3.0, lambda: reader.cancel("second")).start()
+    with pytest.raises(TrickleError):
+        reader.run("SELECT count(*) FROM range(1000000000000) WHERE id % 7 = 3", "second")
+    with reader._guests.welcome() as guest, pytest.raises(Exception, match=r"text|TABLE_OR_VIEW"):
+        guest.spark.sql(f"SELECT * FROM text.`{__file__}`").collect()
+    rows = reader.run("SELECT count(*) AS n FROM t", "third").rows
+    assert rows is not None
+    assert rows.to_pylist() == [{"n": 1}]
+    lake.close()
+
+
 ZONE = "spark.sql.session.timeZone"
 
 if __name__ == "__main__":
@@ -113,6 +136,7 @@ if __name__ == "__main__":
     try:
         session.conf.set(ZONE, "UTC")
         streams(sys.argv[1] + "_streams", session)
+        guests(sys.argv[1] + "_guests", session)
         flows(sys.argv[1], session)
         print("flows done")
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -11,12 +12,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
+from spark_trickle.maintain.watch.tracing import tell
 from spark_trickle.serve.access import COOKIE, OPERATOR, Access
 from spark_trickle.serve.pages.markup import Html, join, tag
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+log = logging.getLogger("spark_trickle.serve")
 _ROLE = "trickle.role"
 _MOST_BYTES = 1 << 20
 _HEADERS = {
@@ -95,6 +98,8 @@ async def login(request: Request) -> Response:
         return HTMLResponse(_login_page(""))
     found = access.role_of((await _fields(request)).get("token", ""))
     if found is None:
+        who = request.client.host if request.client is not None else "somebody"
+        tell(log, "wrong token", logging.WARNING, client=who)
         return HTMLResponse(_login_page("This is not a token of this server."), 401)
     answer = RedirectResponse("/", 303)
     answer.set_cookie(

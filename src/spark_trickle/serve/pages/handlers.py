@@ -11,9 +11,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from spark_trickle.errors import NotFoundError, TrickleError, UserError
+from spark_trickle.maintain.watch.tracing import tell
 from spark_trickle.serve import gate
 from spark_trickle.serve.access import VIEWER, Access
-from spark_trickle.serve.jobs import Job, Jobs
+from spark_trickle.serve.jobs import Job, Jobs, log
 from spark_trickle.serve.pages import actions, sql
 from spark_trickle.serve.pages.frame import link, page, url
 from spark_trickle.serve.pages.markup import Html, cut, join, tag
@@ -82,6 +83,7 @@ class Pages:
         wanted = actions.action(fields.get("action", ""))
         lake = self.sight.lake
         stream = await run_in_threadpool(lake._streams.get, fields.get("name", ""))
+        tell(log, "asked", action=fields["action"], table=stream.name)
         self.jobs.start(wanted.words, stream.name, lambda _: wanted.do(lake, stream.name))
         return RedirectResponse(url("/table", name=stream.name), 303)
 
