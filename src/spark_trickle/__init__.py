@@ -26,9 +26,10 @@ from spark_trickle.errors import (
     UserError,
 )
 from spark_trickle.lake import ChangeSummary, Lake, connect
-from spark_trickle.maintain.records.monitor import StreamTableInfo
+from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.settings import Settings
+from spark_trickle.storage.versions.history import Version
 from spark_trickle.transaction import LakeTransaction
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ __all__ = [
     "CommitUnknownError",
     "CycleError",
     "DependencyError",
+    "Difference",
     "ExecutionError",
     "InternalError",
     "InvalidDataError",
@@ -61,5 +63,6 @@ __all__ = [
     "TrickleError",
     "UnsupportedQueryError",
     "UserError",
+    "Version",
     "connect",
 ]

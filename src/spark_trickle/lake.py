@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_trickle.arguments import checked, checked_methods
 from spark_trickle.compat.door import Door
+from spark_trickle.display import html_facts, html_rows, plural
 from spark_trickle.errors import (
     CommitConflictError,
     InvariantError,
@@ -20,6 +21,7 @@ from spark_trickle.errors import (
     UserError,
 )
 from spark_trickle.execute.engine import Engine
+from spark_trickle.execute.shapes import columns_of
 from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource
 from spark_trickle.maintain.methods import StreamTableMethods
 from spark_trickle.maintain.records import batches
@@ -55,6 +57,15 @@ class ChangeSummary:
     deleted: int
     bytes: int
     """Bytes of the files that reading the changes would open."""
+
+    def __repr__(self) -> str:
+        told = f"{plural(self.inserted, 'row')} inserted, {self.deleted:,} deleted"
+        return (
+            f"ChangeSummary(versions {self.before} to {self.after}: {told}, {self.bytes:,} bytes)"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_facts(f"versions {self.before} to {self.after}", vars(self).items())
 
     @property
     def changed(self) -> bool:
@@ -168,6 +179,51 @@ class Lake(StreamTableMethods):
             return None
         return self._engine.listing(statement, self._now())
 
+    def arrow(self, text: str, args: Arguments = None, *, dialect: str = "spark") -> pa.Table:
+        """The rows of a query as a pyarrow Table; SHOW and DESCRIBE start no Spark.
+
+        >>> lake.arrow("SELECT * FROM orders WHERE id = ?", [7]).to_pylist()  # doctest: +SKIP
+        """
+        listed = self.listing(text) if args is None and dialect == "spark" else None
+        if listed is not None:
+            return listed
+        answer = self.sql(text, args, dialect=dialect)
+        if not hasattr(answer, "toArrow"):
+            raise UserError("the statement answers no rows", hint="run it with lake.sql")
+        return answer.toArrow()
+
+    def create_table(
+        self,
+        name: str,
+        data: Any,
+        *,
+        primary_key: str | Sequence[str] = (),
+        cluster_by: str | Sequence[str] = (),
+        comment: str | None = None,
+    ) -> Table:
+        """Make a table, and fill it in the same commit if ``data`` has rows.
+
+        ``data``: columns in words or as a dict of names and types, a schema of pyarrow or Spark, or
+        rows: a Spark DataFrame, a pyarrow Table, a pandas frame, a list of dicts.
+
+        >>> lake.create_table("orders", "id BIGINT NOT NULL, who STRING", primary_key="id")  # doctest: +SKIP
+        """
+        where = TableName.of(name)
+        columns, rows = columns_of(data)
+        primary, cluster = (
+            (key,) if isinstance(key, str) else tuple(key) for key in (primary_key, cluster_by)
+        )
+
+        def work(source: TransactionSource) -> None:
+            source.tx.create_table(
+                where, columns, primary_key=primary, cluster_by=cluster, comment=comment
+            )
+            if rows is not None:
+                self._engine.append(source, where, rows)
+
+        self._autocommit(work)
+        return self._catalog.table(where)
+
     def append(self, name: str, data: Any, *, batch: str | None = None) -> int:
         """Insert a Spark DataFrame, pyarrow Table, pandas frame or list of dicts, by column name.
 
@@ -274,6 +330,24 @@ class Lake(StreamTableMethods):
     def remove_orphans(self, *, grace_seconds: float = 24 * 3600.0) -> int:
         """Remove files that no version needs; how many."""
         return maintenance.remove_orphans(self._catalog, grace_seconds=grace_seconds)
+
+    def __repr__(self) -> str:
+        place = self._catalog.database.name
+        if self._catalog.closed:
+            return f"Lake({place!r}, closed)"
+        streams = len(self._engine.streams.kinds())
+        views = len(self._catalog.views())
+        counted = [(len(self.tables()) - streams, "table"), (views, "view")]
+        counted.append((streams, "stream table"))
+        told = ", ".join(plural(count, what) for count, what in counted)
+        return f"Lake({place!r}, version {self.version}: {told})"
+
+    def _repr_html_(self) -> str:
+        if self._catalog.closed:
+            return html_facts(repr(self), [])
+        listed = self._engine.listing(ast.ShowTables(None), self._now()).to_pylist()
+        rows = [(row["namespace"], row["tableName"], row["kind"]) for row in listed]
+        return html_rows(repr(self), ("schema", "name", "kind"), rows)
 
     def close(self) -> None:
         """Close the catalog; the Spark session stays, others may use it."""

@@ -47,15 +47,15 @@ def test_explain_of_what_cannot_be_maintained(shop: Lake) -> None:
 
 
 def test_explain_warns_about_an_order_nobody_keeps(shop: Lake) -> None:
-    assert shop.explain("SELECT id FROM orders ORDER BY id").startswith("warning: ORDER BY")
+    assert "warning: ORDER BY" in shop.explain("SELECT id FROM orders ORDER BY id")
 
 
 def test_explain_of_a_subquery_with_a_limit_but_no_order_warns(shop: Lake) -> None:
     for cut in ("LIMIT 3", "LIMIT 3 OFFSET 1"):
         text = shop.explain(f"SELECT id FROM (SELECT id FROM orders {cut}) s")
-        assert text.startswith("warning: LIMIT without ORDER BY"), text
+        assert "warning: LIMIT without ORDER BY" in text
     ordered = shop.explain("SELECT id FROM (SELECT id FROM orders ORDER BY id LIMIT 3 OFFSET 1) s")
-    assert not ordered.startswith("warning")
+    assert "warning" not in ordered
 
 
 def test_explain_in_postgres_words(shop: Lake) -> None:
@@ -89,7 +89,7 @@ def test_differential_is_strict(shop: Lake, query: str, code: str) -> None:
 
     wanted = Definition(TableName.of("t"), query, refresh_mode="DIFFERENTIAL")
     with pytest.raises(UnsupportedQueryError) as caught:
-        streams._definer.check(wanted, streams._compiled(query, "spark"))
+        streams._definer.check(wanted, streams._explainer.compiled(query, "spark"))
     assert caught.value.code.startswith(code)
     assert caught.value.hint
     if code != "UNPARTITIONED_WINDOW":

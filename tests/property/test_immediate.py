@@ -45,7 +45,7 @@ def _watched(lake: Lake, random: Random) -> Watched:
     views: dict[str, str] = {}
     while len(views) < 2:
         query = QueryMaker(random).query(2, width=2)
-        if not isinstance(lake._streams._compiled(query, "spark").verdict, FullOnly):
+        if not isinstance(lake._streams._explainer.compiled(query, "spark").verdict, FullOnly):
             views[f"m{len(views)}"] = query
     views["top"] = "SELECT c0, count(*) AS n FROM m0 GROUP BY c0"
     return Watched(lake, list(TABLES), views)

@@ -109,7 +109,7 @@ def test_a_query_that_reads_the_clock_is_never_idle(shop: Lake) -> None:
     """Whatever its refresh makes of it: the scheduler counts it as changed."""
     shop.create_stream_table("clock", "SELECT id FROM orders WHERE now() > '2020-01-01'")
     shop.create_stream_table("known", "SELECT id, 'now()' AS n FROM orders")
-    restless = Restless(lambda s: shop._streams._compiled(s.query, s.dialect))
+    restless = Restless(lambda s: shop._streams._explainer.compiled(s.query, s.dialect))
     assert restless(shop._streams.get("clock"))
     assert not restless(shop._streams.get("known"))
 

@@ -157,7 +157,7 @@ def verify(
             if found:
                 wrong = True
                 output.write(found.rows, form, None)
-            output.note(f"{name}: {'differs from' if found else 'equals'} its query")
+            output.note(str(found).split("\n")[0])
     if wrong:
         raise typer.Exit(1)
 

@@ -12,6 +12,7 @@ from spark_trickle.arguments import checked_methods
 from spark_trickle.errors import QuarantineWarning, RefreshError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.maintain.define.explaining import checked_format
 from spark_trickle.maintain.immediate.participant import StreamTableParticipant
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.monitor import (
@@ -191,10 +192,19 @@ class StreamTableMethods:
         return self._streams.verify(name)
 
     def explain(
-        self, name_or_query: str, stage: str | None = None, *, dialect: str = "spark"
+        self,
+        name_or_query: str,
+        stage: str | None = None,
+        *,
+        dialect: str = "spark",
+        format: str = "text",
     ) -> str:
-        """Verdict, plan and delta SQL of a stream table or of a bare SELECT; starts no Spark."""
-        return self._streams.explain(name_or_query, stage, dialect)
+        """Verdict, plan and delta SQL of a stream table or of a bare SELECT; starts no Spark.
+
+        Five lines say the verdict, the mode to be expected and why, the parts and their state, and
+        what a change of each source reads. ``format``: text, tree, sql, json or mermaid.
+        """
+        return self._streams.explain(name_or_query, stage, dialect, checked_format(format))
 
     def stream_tables(self) -> list[StreamTableInfo]:
         """All stream tables with their modes, frontiers and sources; starts no Spark."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from spark_trickle.compile import CompiledQuery, explained, functions_called
 from spark_trickle.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -14,15 +13,14 @@ from spark_trickle.errors import (
     InvariantError,
     NotFoundError,
     ReadOnlyError,
-    TrickleError,
     UserError,
     names_hint,
 )
 from spark_trickle.execute.engine import Engine
-from spark_trickle.maintain.define.compiling import tables_read
 from spark_trickle.maintain.define.definer import MODES, Definer, Definition
+from spark_trickle.maintain.define.explaining import Explainer
 from spark_trickle.maintain.define.preview import preview
-from spark_trickle.maintain.define.writing import definition_of, expanded_query, over_tables
+from spark_trickle.maintain.define.writing import definition_of, over_tables
 from spark_trickle.maintain.guard import Guard
 from spark_trickle.maintain.immediate.fast import FastPaths
 from spark_trickle.maintain.immediate.upkeep import Upkeep
@@ -48,7 +46,6 @@ from spark_trickle.maintain.watch.facts import State, state
 from spark_trickle.maintain.watch.hooks import Announcer, Hook
 from spark_trickle.maintain.watch.overview import looked_at, overview
 from spark_trickle.maintain.watch.recommend import Recommendation, recommend
-from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.commit import latest_ids
 from spark_trickle.storage.versions.transaction import Connection, Transaction
@@ -66,6 +63,7 @@ class StreamTables:
         self._engine = engine
         self._refresher = Refresher(engine)
         self._definer = Definer(self._refresher)
+        self._explainer = Explainer(self._refresher)
         self.upkeep = Upkeep(self._refresher)
         self.fast = FastPaths(self._refresher)
         self.history_rows = engine.settings.history_rows
@@ -160,7 +158,7 @@ class StreamTables:
         stream = self.get(name)
         wanted = definition_of(stream, query=query, dialect=dialect)
         with over_tables(self._catalog, wanted) as over:
-            compiled = self._compiled(over.query, over.dialect)
+            compiled = self._explainer.compiled(over.query, over.dialect)
             self._definer.check(over, compiled)
             table = self._catalog.table(TableName.of(stream.name))
             return preview(stream, table, compiled, self.all())
@@ -283,39 +281,28 @@ class StreamTables:
             pinned = self._refresher.pinned(stream, now)
             run.reads(source_size(pinned)[1])
             frame = verified_frame(self._engine, run, stream, compiled, pinned)
-            spilled = run.spill_difference(frame, tx.scan(TableName.of(stream.name)))
-            return Difference(stream.name, run.head(spilled, 1_000))
+            contents = tx.scan(TableName.of(stream.name))
+            spilled = run.spill_difference(frame, contents)
+            return Difference(stream.name, run.head(spilled, 1_000), contents.rows)
         finally:
             run.close()
             tx.rollback()
 
-    def explain(self, name_or_query: str, stage: str | None, dialect: str) -> str:
+    def explain(
+        self, name_or_query: str, stage: str | None, dialect: str, form: str = "text"
+    ) -> str:
         """Every stage, or one, of a stream table or of a bare query; starts no Spark."""
         named = "`" in name_or_query or len(name_or_query.split()) < 2
         stream = self.find(name_or_query) if named else None
         if stream is not None:
-            return self.explain_table(stream, stage)
-        found = expanded_query(self._catalog, name_or_query, dialect)
-        if found.views:
-            name_or_query, dialect = found.text.text, "spark"
-        called = functions_called(name_or_query, dialect)
-        known = called and self._engine.holder.started
-        meaning = self._engine.meaning(called) if known else Meaning({})
-        return explained(self._compiled(name_or_query, dialect, meaning), stage)
+            return self.explain_table(stream, stage, form)
+        return self._explainer.query(name_or_query, stage, dialect, form)
 
-    def explain_table(self, stream: StreamTable, stage: str | None = None) -> str:
+    def explain_table(
+        self, stream: StreamTable, stage: str | None = None, form: str = "text"
+    ) -> str:
         """As ``explain``, and what the next refresh would do: the stage ``choice``."""
-        if stage == "choice":
-            return self._expected(stream)
-        text = explained(self._refresher.compile(stream), stage)
-        return text if stage is not None else f"{text}\n== choice ==\n{self._expected(stream)}"
-
-    def _expected(self, stream: StreamTable) -> str:
-        try:
-            choice = self._refresher.expected(stream)
-        except TrickleError as error:
-            return f"{error}\n"
-        return f"{choice.mode}, {choice.reason}\n"
+        return self._explainer.table(stream, stage, form)
 
     def described(self) -> list[StreamTableInfo]:
         """All stream tables, for people."""
@@ -330,10 +317,6 @@ class StreamTables:
         stream = self.get(name)
         tables = [self._catalog.table(source.name) for source in stream.sources]
         return recommend(stream, self.history(name), interval_of(stream), tables)
-
-    def _compiled(self, query: str, dialect: str, meaning: Meaning | None = None) -> CompiledQuery:
-        tables = tables_read(self._catalog, query, dialect, self._catalog.version())
-        return self._refresher.compiler.compile(query, dialect, tables.values(), meaning)
 
     def history(self, name: str | None = None) -> list[RefreshReport]:
         uuid = self.get(name).uuid if name is not None else None

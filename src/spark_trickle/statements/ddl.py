@@ -84,6 +84,12 @@ def _create_view(cursor: Cursor, or_replace: bool, temporary: bool) -> ast.Creat
 
 
 def _columns(cursor: Cursor, statement: ast.CreateTable) -> ast.CreateTable:
+    columns, key = column_list(cursor)
+    return replace(statement, columns=columns, primary_key=key)
+
+
+def column_list(cursor: Cursor) -> tuple[tuple[ast.ColumnDefinition, ...], tuple[str, ...]]:
+    """``( name type …, PRIMARY KEY (…) )``: the columns and the key."""
     cursor.expect_symbol("(")
     columns: list[ast.ColumnDefinition] = []
     key: tuple[str, ...] = ()
@@ -102,7 +108,7 @@ def _columns(cursor: Cursor, statement: ast.CreateTable) -> ast.CreateTable:
         if not cursor.accept_symbol(","):
             break
     cursor.expect_symbol(")")
-    return replace(statement, columns=tuple(columns), primary_key=key)
+    return tuple(columns), key
 
 
 def _constraint_words(cursor: Cursor) -> None:

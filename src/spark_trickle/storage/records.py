@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_trickle.display import html_rows
 from spark_trickle.storage.files.filesystem import FileSystem
 
 ROW_ID = "__row_id"
@@ -158,6 +159,27 @@ class Table:
     def sort_key(self) -> tuple[str, ...]:
         """The columns files are sorted by: CLUSTER BY, else the primary key."""
         return self.cluster_by or self.primary_key
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{c.name} {c.declared}" for c in self.columns)
+        key = f", PRIMARY KEY ({', '.join(self.primary_key)})" if self.primary_key else ""
+        return f"Table({self}: {columns}{key})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                c.name,
+                c.declared,
+                "NULL" if c.nullable else "NOT NULL",
+                c.default or "",
+                c.comment or "",
+            )
+            for c in self.columns
+        ]
+        names = ("column", "type", "", "default", "comment")
+        return html_rows(
+            f"{self}{'' if self.comment is None else ': ' + self.comment}", names, rows
+        )
 
     def column(self, name: str) -> Column | None:
         """The column of that name in any case, or None."""

@@ -6,11 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.fast_path import NoFastPath
+from spark_trickle.display import html_facts, html_rows, plural
 from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.fast_paths import fast_path_of
@@ -27,9 +29,39 @@ class Difference:
     name: str
     rows: pa.Table
     """``__weight`` > 0: missing in the contents; < 0: should not be there. At most 1,000 rows."""
+    total: int = 0
+    """Rows of the contents."""
 
     def __bool__(self) -> bool:
         return bool(self.rows.num_rows)
+
+    def __str__(self) -> str:
+        """``equal (n rows)``, or the rows that differ."""
+        if not self:
+            return f"{self.name}: equal ({plural(self.total, 'row')})"
+        shown = [_told(row) for row in self.rows.slice(0, 20).to_pylist()]
+        more = self.rows.num_rows - len(shown)
+        shown += [f"  … and {more:,} more"] if more else []
+        told = f"differs from its query in {plural(self.rows.num_rows, 'row')}"
+        return "\n".join([f"{self.name}: {told}", *shown])
+
+    def __repr__(self) -> str:
+        return f"Difference({self})"
+
+    def _repr_html_(self) -> str:
+        title = str(self).split("\n")[0]
+        if not self:
+            return html_facts(title, [])
+        rows = [list(row.values()) for row in self.rows.slice(0, 100).to_pylist()]
+        return html_rows(title, self.rows.column_names, rows)
+
+
+def _told(row: dict[str, Any]) -> str:
+    """A row that differs, in words."""
+    weight = int(row.pop("__weight"))
+    what = "is missing" if weight > 0 else "should not be there"
+    values = ", ".join(f"{k}={'NULL' if v is None else repr(v)}" for k, v in row.items())
+    return f"  {what}: {values}" + (f" ({abs(weight)} times)" if abs(weight) > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -68,6 +100,18 @@ class StreamTableInfo:
     fast_path_reason: str = ""
     fast_path_plan: str | None = None
     """What is computed of a changed row and of a group, if the query allows it."""
+
+    def __repr__(self) -> str:
+        late = f"{self.staleness:.0f} s behind" if self.staleness else "up to date"
+        ran = "" if self.effective_mode is None else f", ran {self.effective_mode}"
+        reads = ", ".join(self.sources)
+        return (
+            f"StreamTableInfo({self.name}: {self.refresh_mode}{ran}, {self.status}, {late}; "
+            f"reads {reads})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_facts(f"{self.name}: {self.status}", vars(self).items())
 
 
 def describe(

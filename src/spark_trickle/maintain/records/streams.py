@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from spark_trickle.display import html_facts
 from spark_trickle.maintain.records import totals
 from spark_trickle.maintain.records.bound import Bound, bound_from_json
 from spark_trickle.maintain.watch import tracing
@@ -145,6 +146,16 @@ class RefreshReport:
     error: str | None = None
     refresh_id: str = field(default_factory=tracing.refresh_id)
     """What all lines of the log about it carry."""
+
+    def __repr__(self) -> str:
+        done = f"+{self.rows_inserted:,} -{self.rows_deleted:,} rows, {self.rows_read:,} read"
+        return (
+            f"RefreshReport({self.name}: {self.effective_mode}, {done}, {self.seconds:.2f} s, "
+            f"version {self.version}; {self.reason})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_facts(f"{self.name}: {self.effective_mode}", vars(self).items())
 
     @property
     def failed(self) -> bool:

@@ -58,6 +58,7 @@ class Catalog:
         self._plans: OrderedDict[tuple[Any, ...], ScanPlan | ChangePlan] = OrderedDict()
         self._lock = threading.Lock()
         self._seen = -1
+        self.closed = False
 
     @classmethod
     def open(
@@ -99,6 +100,7 @@ class Catalog:
         return self.files.root
 
     def close(self) -> None:
+        self.closed = True
         self.database.close()
 
     def __enter__(self) -> Catalog:
@@ -215,13 +217,21 @@ class Catalog:
 
     def reading(self) -> AbstractContextManager[Connection]:
         """One consistent read transaction, for the caller's own ``trickle_*`` tables."""
+        self._must_be_open()
         context: AbstractContextManager[Connection] = self.database.reading()
         return context
 
     def writing(self) -> AbstractContextManager[Connection]:
         """One write transaction on the caller's own tables that makes no new version."""
+        self._must_be_open()
         context: AbstractContextManager[Connection] = self.database.writing()
         return context
+
+    def _must_be_open(self) -> None:
+        if self.closed:
+            raise UserError(
+                "the lake is closed", hint="open it again with spark_trickle.connect(…)"
+            )
 
     def committer(self) -> Committer:
         return Committer(self.planner, self.settings, self.structure_in)
