@@ -32,6 +32,7 @@ def test_help_and_version(tmp_path: Path) -> None:
     for command in [
         "init",
         "sql",
+        "shell",
         "refresh",
         "status",
         "history",

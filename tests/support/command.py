@@ -5,10 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
+import select
 import struct
 import subprocess
 import sys
 import termios
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,3 +69,51 @@ def in_terminal(*words: str, cwd: Path, columns: int) -> Ran:
         shown += part
     os.close(master)
     return Ran(process.wait(timeout=60), shown.decode().replace("\r\n", "\n"))
+
+
+class Terminal:
+    """A command at a terminal, with somebody who types."""
+
+    def __init__(self, *words: str, cwd: Path, **more: str) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
+        self._process = subprocess.Popen(
+            [*TRICKLE, *words],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=cwd,
+            env=environment(PROMPT_TOOLKIT_NO_CPR="1", **more),
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.shown = ""
+
+    def types(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def waits_for(self, words: str, seconds: float = 60) -> str:
+        """What is shown until these words are, colours and cursor left out."""
+        end = time.monotonic() + seconds
+        seen = ""
+        while words not in seen:
+            left = end - time.monotonic()
+            ready, _, _ = select.select([self._master], [], [], max(0, left))
+            assert ready, f"{words!r} did not come; shown was:\n{self.shown}"
+            self.shown += os.read(self._master, 65536).decode(errors="replace")
+            seen = _ESCAPES.sub("", self.shown).replace("\r", "")
+        self.shown = ""
+        return seen
+
+    def ends(self) -> int:
+        """The exit code; what is still shown is not read."""
+        try:
+            while os.read(self._master, 65536):
+                pass
+        except OSError:  # the other end is closed
+            pass
+        os.close(self._master)
+        return self._process.wait(timeout=60)
+
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")

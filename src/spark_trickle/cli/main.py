@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from spark_trickle.cli import bench, monitor, output, run, serve, streams, upkeep
+from spark_trickle.cli import bench, monitor, run, serve, streams, upkeep
+from spark_trickle.cli.answers import answer
 from spark_trickle.cli.opening import DataPathOption, LakeOption, open_lake
 from spark_trickle.cli.outcome import ending
 from spark_trickle.cli.output import Format
+from spark_trickle.cli.shell import shell
 from spark_trickle.errors import UserError
 
 app = typer.Typer(
@@ -69,13 +71,7 @@ def sql(
         limit = _SHOWN
     with open_lake(lake, data_path) as opened:
         for one in statements:
-            listed = opened.listing(one) if dialect == "spark" else None
-            if listed is not None:
-                output.write(listed, form, to)
-                continue
-            with output.working("running …"):
-                answer = _fetched(opened.sql(one, dialect=dialect), limit)
-            _show(answer, form, to, limit)
+            answer(opened, one, dialect, form, to, limit)
 
 
 def _text(statement: str | None, file: Path | None) -> str:
@@ -92,30 +88,6 @@ def _text(statement: str | None, file: Path | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         what = getattr(error, "strerror", None) or "it is not UTF-8"
         raise UserError(f"{file or 'standard input'} cannot be read: {what}") from None
-
-
-def _fetched(answer: Any, limit: int | None) -> Any:
-    if not hasattr(answer, "toArrow"):
-        return answer
-    return (answer if limit is None else answer.limit(limit + 1)).toArrow()
-
-
-def _show(answer: Any, form: Format, to: Path | None, limit: int | None) -> None:
-    """Whatever ``lake.sql`` answers; only rows go where a program reads."""
-    import pyarrow as pa
-
-    from spark_trickle.maintain.records.streams import RefreshReport
-
-    if isinstance(answer, pa.Table):
-        cut = limit is not None and answer.num_rows > limit
-        output.write(answer.slice(0, limit), form, to, more=cut)
-    elif isinstance(answer, RefreshReport):
-        streams.show_reports([answer], form)
-    elif isinstance(answer, str):
-        output.text(answer.rstrip("\n"))
-    else:
-        told = "done" if answer is None else f"{answer} {'row' if answer == 1 else 'rows'}"
-        output.text(told) if form is Format.TABLE and to is None else output.note(told)
 
 
 def demo(
@@ -135,7 +107,15 @@ def demo(
 
 
 _RUNNING = (run.run, serve.serve)
-for _command in (sql, *streams.COMMANDS, *_RUNNING, *monitor.COMMANDS, *upkeep.COMMANDS, demo):
+for _command in (
+    sql,
+    shell,
+    *streams.COMMANDS,
+    *_RUNNING,
+    *monitor.COMMANDS,
+    *upkeep.COMMANDS,
+    demo,
+):
     app.command()(ending(_command))
 app.add_typer(bench.app, name="bench")
 

@@ -134,12 +134,15 @@ def explain(
     name_or_query: Annotated[str, typer.Argument(help="A stream table, or a SELECT.")],
     stage: Annotated[str | None, typer.Option(help="One stage, such as verdict.")] = None,
     dialect: Annotated[str, typer.Option(help="spark or postgres.")] = "spark",
+    form: Annotated[
+        str, typer.Option("--format", help="text, tree, sql, json or mermaid.")
+    ] = "text",
     lake: LakeOption = None,
     data_path: DataPathOption = None,
 ) -> None:
     """Show verdict, plan and delta SQL of a stream table or of a query."""
     with open_lake(lake, data_path) as opened:
-        output.text(opened.explain(name_or_query, stage, dialect=dialect).rstrip("\n"))
+        output.text(opened.explain(name_or_query, stage, dialect=dialect, format=form).rstrip("\n"))
 
 
 def verify(

@@ -56,7 +56,9 @@ class Explainer:
             return explained(compiled, stage)
         catalog = self.refresher.engine.catalog
         held = {s.part: catalog.scan(TableName.of(s.name)).rows for s in stream.segments}
-        return told(stream.name, compiled, self._expected(stream).strip(), held, form)
+        expected = self._expected(stream)
+        text = told(stream.name, compiled, expected.strip(), held, form)
+        return f"{text}\n== choice ==\n{expected}" if form == "text" else text
 
     def compiled(self, query: str, dialect: str, meaning: Meaning | None = None) -> CompiledQuery:
         catalog = self.refresher.engine.catalog
