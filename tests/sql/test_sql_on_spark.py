@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_trickle import BindError, DependencyError
+from spark_trickle import BindError, DependencyError, TrickleError
 from support import sqlfiles
+from support.sqlfiles import examples
 
 pytestmark = pytest.mark.spark
 
@@ -142,3 +143,12 @@ FILES = sorted((Path(__file__).parent / "spark").glob("*.test"))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_statements(lake, path):
     sqlfiles.run(lake, path)
+
+
+def test_the_examples_of_the_page_run(lake):
+    for number, statement in enumerate(examples()):
+        try:
+            lake.sql(statement)
+        except TrickleError as error:
+            raise AssertionError(f"example {number}: {statement}\n{error}") from error
+    assert [str(table) for table in lake.tables()] == ["orders"]

@@ -14,6 +14,7 @@ A file has blocks, parted by empty lines; a block is a line that says what is ex
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,9 @@ import pyarrow as pa
 import pytest
 
 import spark_trickle
+from spark_trickle.statements.parse import parse_statement
+from spark_trickle.statements.stream import parse_stream_statement
+from spark_trickle.statements.tokens import split_statements
 from support import duck
 
 
@@ -52,6 +56,21 @@ def blocks(path: Path) -> Iterator[Block]:
             sql, parted, answer = text.partition("\n----")
             yield Block(path, start + 1, first, sql, answer.strip("\n") if parted else None)
         start = end + 1
+
+
+def examples() -> list[str]:
+    """The statements of docs/sql.md, in order."""
+    page = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
+    parts = re.findall(r"^```sql\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    return [statement for part in parts for statement in split_statements(part)]
+
+
+def kind_of(sql: str) -> str:
+    """What a statement is: the name of its record."""
+    about_streams = parse_stream_statement(sql)
+    found = parse_statement(sql) if about_streams is None else about_streams
+    asked = getattr(found, "explain", False)
+    return f"Explain{type(found).__name__}" if asked else type(found).__name__
 
 
 def run(lake: spark_trickle.Lake, path: Path) -> None:
