@@ -6,6 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_trickle import BindError, DependencyError, TrickleError
@@ -152,3 +154,25 @@ def test_the_examples_of_the_page_run(lake):
         except TrickleError as error:
             raise AssertionError(f"example {number}: {statement}\n{error}") from error
     assert [str(table) for table in lake.tables()] == ["orders"]
+
+
+def test_tables_from_files(lake, tmp_path):
+    (tmp_path / "a.csv").write_text('id,who,n\n1,ada,1.5\n2,"b,c",\n')
+    (tmp_path / "b.txt").write_text("1;x\n")
+    (tmp_path / "c.json").write_text('{"k": 1, "v": ["x"]}\n{"k": 2}\n')
+    pq.write_table(pa.table({"id": [7], "n": [Decimal("1.25")]}), tmp_path / "d.parquet")
+    lake.sql(f"CREATE TABLE csv AS SELECT * FROM read_csv('{tmp_path}/a.csv')")
+    assert [c.type for c in lake._catalog.table("csv").columns] == ["int", "string", "double"]
+    assert rows(lake.table("csv")) == [(1, "ada", 1.5), (2, "b,c", None)]
+    lake.sql(
+        f"INSERT INTO csv SELECT x._c0, upper(x._c1), read_parquet.n FROM "
+        f"read_files('{tmp_path}/b.txt', format => 'csv', header => false, delim => ';') AS x "
+        f"CROSS JOIN read_parquet('{tmp_path}/d.parquet')"
+    )
+    assert rows(lake.table("csv"))[0] == (1, "X", 1.25)
+    found = lake.arrow(f"SELECT * FROM read_json('{tmp_path}/c.json') ORDER BY k").to_pylist()
+    assert found == [{"k": 1, "v": ["x"]}, {"k": 2, "v": None}]
+    with pytest.raises(TrickleError, match="does not say what it is"):
+        lake.sql(f"SELECT * FROM read_files('{tmp_path}/b.txt')")
+    with pytest.raises(TrickleError):
+        lake.sql(f"SELECT * FROM read_csv('{tmp_path}/nothing.csv')")

@@ -73,8 +73,11 @@ def kind_of(sql: str) -> str:
     return f"Explain{type(found).__name__}" if asked else type(found).__name__
 
 
-def run(lake: spark_trickle.Lake, path: Path) -> None:
-    """Run a file; AssertionError with the place of the first answer that is another one."""
+def run(lake: spark_trickle.Lake, path: Path, location: str | None = None) -> None:
+    """Run a file; AssertionError with the place of the first answer that is another one.
+
+    ``location``: of a lake that is not a folder.
+    """
     shared: list[str] = []
     for block in blocks(path):
         words = block.expects.split()
@@ -82,7 +85,7 @@ def run(lake: spark_trickle.Lake, path: Path) -> None:
         if both:
             shared.append(block.sql)
             words = words[1:] or ["query"]
-        got = _answer(lake, block, words)
+        got = _answer(lake, block, words, location)
         if block.answer is not None:
             assert got == block.answer, f"{block}\n--- expected\n{block.answer}\n--- got\n{got}"
         if both and words == ["query"]:
@@ -90,7 +93,7 @@ def run(lake: spark_trickle.Lake, path: Path) -> None:
             assert _lines(theirs) == block.answer, f"{block}\nDuckDB says\n{_lines(theirs)}"
 
 
-def _answer(lake: spark_trickle.Lake, block: Block, words: list[str]) -> str:
+def _answer(lake: spark_trickle.Lake, block: Block, words: list[str], location: str | None) -> str:
     match words:
         case ["statement", "error", *rest]:
             _fails(lake, block, " ".join(rest))
@@ -104,7 +107,8 @@ def _answer(lake: spark_trickle.Lake, block: Block, words: list[str]) -> str:
         case ["query"]:
             return _rows(_asked(lake, block.sql))
         case ["duckdb"]:
-            return _lines(duck.run([_attached(lake), "USE lk"], [block.sql])[0])
+            place = duck.catalog_of(location or Path(lake._catalog.database.name).parent)
+            return _lines(duck.read(place, [block.sql])[0])
         case _:
             raise AssertionError(f"{block.path.name}:{block.line}: {block.expects} is not known")
 
@@ -118,10 +122,6 @@ def _fails(lake: spark_trickle.Lake, block: Block, words: str) -> None:
 def _asked(lake: spark_trickle.Lake, sql: str) -> pa.Table:
     listed = lake.listing(sql)
     return lake.sql(sql).toArrow() if listed is None else listed
-
-
-def _attached(lake: spark_trickle.Lake) -> str:
-    return f"ATTACH 'ducklake:sqlite:{lake._catalog.database.name}' AS lk (READ_ONLY)"
 
 
 def _rows(data: pa.Table) -> str:

@@ -30,6 +30,7 @@ from spark_trickle.statements.conditions import (
     conditions_by_place,
 )
 from spark_trickle.statements.cursor import Span
+from spark_trickle.statements.files import Files, parse_files
 from spark_trickle.statements.names import TableReference, cte_names, find_tables
 from spark_trickle.statements.splices import Splice, Spliced, TextBuilder, splice_names
 from spark_trickle.storage.records import ScanPlan, Table, View
@@ -145,6 +146,8 @@ class QueryRunner:
         travels = reference.version is not None or reference.timestamp is not None
         if len(reference.name.parts) > 2:
             return None
+        if reference.call is not None:
+            return self._files(parse_files(reference.name.parts[0], reference.call))
         name = table_name(reference.name)
         if len(reference.name.parts) == 1 and name.name.lower() in self.session_views:
             return self._of_view(self.session_views[name.name.lower()], self.source)
@@ -172,6 +175,11 @@ class QueryRunner:
                 return None
             raise self._at(error, reference) from None
         return self.frames.view(pruned(plan, conditions))
+
+    def _files(self, files: Files) -> str:
+        with spark_errors(self.sql):
+            reader = self.spark.read.format(files.format).options(**files.options)
+            return self.frames.frame_view(reader.load(files.path))
 
     def _of_view(self, view: View, source: Source) -> str:
         """The view of Spark's that stands for one of the lake or of the session."""

@@ -7,6 +7,7 @@ from enum import Enum
 
 from spark_trickle.errors import ParseError, Position
 from spark_trickle.statements.cursor import Name
+from spark_trickle.statements.files import reads_files
 from spark_trickle.statements.tokens import Kind, Token, tokenize
 
 
@@ -24,6 +25,8 @@ class TableReference:
     timestamp: str | None = None
     """Text after TIMESTAMP AS OF."""
     alias: str | None = None
+    call: str | None = None
+    """Of files in the place of a table: the arguments, with their brackets."""
 
 
 class _Mode(Enum):
@@ -194,10 +197,19 @@ class _Finder:
             return i + 1
         name, after = self._name(i, end)
         if self._symbol(after, "("):
-            return after
+            return self._files(name, after, end) if reads_files(name.parts) else after
         if len(name.parts) == 1 and name.parts[0].lower() in ctes:
             return after
         return self._table(name, after, end)
+
+    def _files(self, name: Name, i: int, end: int) -> int:
+        close = self._close(i, end)
+        start, stop = self.tokens[i].start, self.tokens[close].end
+        alias = self._alias(close + 1, end)
+        call = self.sql[start:stop]
+        at = stop if alias is None else None
+        self.found.append(TableReference(name, stop, at, alias=alias, call=call))
+        return close + 1
 
     def _table(self, name: Name, i: int, end: int) -> int:
         clause_end, version, timestamp = name.end, None, None

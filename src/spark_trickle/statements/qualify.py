@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.cursor import Name, Span
+from spark_trickle.statements.files import reads_files
 from spark_trickle.statements.names import cte_names, find_tables
 from spark_trickle.statements.splices import Splice, Spliced, TextBuilder, quoted
 
@@ -43,7 +44,7 @@ def _prefixed(sql: str, places: list[int], schema: str) -> Spliced:
 
 
 def _single(name: Name) -> bool:
-    return len(name.parts) == 1
+    return len(name.parts) == 1 and not reads_files(name.parts)
 
 
 def _spans(part: Any) -> Iterator[Span]:
