@@ -25,10 +25,11 @@ from spark_trickle.errors import (
     UnsupportedQueryError,
     UserError,
 )
-from spark_trickle.lake import ChangeSummary, Lake, connect
+from spark_trickle.lake import Lake, connect
 from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.settings import Settings
+from spark_trickle.storage.versions.change_summary import ChangeSummary
 from spark_trickle.storage.versions.history import Version
 from spark_trickle.transaction import LakeTransaction
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,10 +31,12 @@ from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.parameters import Arguments, in_users_text
+from spark_trickle.statements.splices import quoted
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Said, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
 from spark_trickle.storage.versions import preimages
+from spark_trickle.storage.versions.change_summary import ChangeSummary
 from spark_trickle.storage.versions.history import Version, history
 from spark_trickle.transaction import REPEATABLE_READ, LakeTransaction
 
@@ -45,39 +46,6 @@ if TYPE_CHECKING:
     from spark_trickle.spark.session import DataFrame, SparkSession
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ChangeSummary:
-    """What metadata alone says about a table's change in a window."""
-
-    before: int
-    after: int
-    inserted: int
-    deleted: int
-    bytes: int
-    """Bytes of the files that reading the changes would open."""
-
-    def __repr__(self) -> str:
-        told = f"{plural(self.inserted, 'row')} inserted, {self.deleted:,} deleted"
-        return (
-            f"ChangeSummary(versions {self.before} to {self.after}: {told}, {self.bytes:,} bytes)"
-        )
-
-    def _repr_html_(self) -> str:
-        return html_facts(f"versions {self.before} to {self.after}", vars(self).items())
-
-    @property
-    def changed(self) -> bool:
-        return self.inserted > 0 or self.deleted > 0
-
-    @property
-    def rows(self) -> int:
-        return self.inserted + self.deleted
-
-    @property
-    def insert_only(self) -> bool:
-        return self.deleted == 0
 
 
 @checked
@@ -243,8 +211,14 @@ class Lake(StreamTableMethods):
         return self._engine.append(state, name, data)
 
     def table(self, name: str, version: int | None = None) -> DataFrame:
-        """The table at a version (default: the newest)."""
-        plan = self._catalog.scan(TableName.of(name), version)
+        """The table or view at a version (default: the newest)."""
+        where = TableName.of(name)
+        at = self._catalog.version() if version is None else version
+        if self._catalog.view(where, at) is not None:
+            place = ".".join(map(quoted, (where.schema, where.name)))
+            found: DataFrame = self._run(f"SELECT * FROM {place} VERSION AS OF {at}")
+            return found
+        plan = self._catalog.scan(where, version)
         return self._engine.scan(plan, newest=version is None)
 
     def tables(self) -> list[Table]:

@@ -99,6 +99,7 @@ def test_views_in_queries_changes_and_stream_tables(lake):
     )
     before = lake.version
     assert rows(lake.sql("SELECT s.sums.name, total FROM s.sums")) == [("a", 3), ("b", 2)]
+    assert rows(lake.table("s.sums")) == [("a", 3), ("b", 2)]
     assert rows(lake.sql("WITH v AS (SELECT * FROM v WHERE n > 2) TABLE v")) == [("a", 3)]
     lake.sql(
         "CREATE STREAM TABLE st REFRESH MODE DIFFERENTIAL AS "

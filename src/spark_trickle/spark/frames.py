@@ -143,17 +143,14 @@ class Frames:
 
     def local_view(self, rows: pa.Table) -> str:
         """A temporary view of Arrow rows."""
-        name = f"__trickle_{uuid4().hex}"
-        frame = arrow_frame(self.spark, rows)
-        frame.createTempView(name)
-        self._frames[name], self._views[name] = frame, name
-        return name
+        return self.frame_view(arrow_frame(self.spark, rows))
 
     def frame_view(self, frame: DataFrame) -> str:
         """A temporary view of a query's rows."""
         name = f"__trickle_{uuid4().hex}"
         frame.createTempView(name)
-        self._frames[name], self._views[name] = frame, name
+        self._views[name] = name
+        self._keep(name, frame)
         return name
 
     def _frame(self, key: str, plan: ScanPlan, located: bool) -> DataFrame:
@@ -165,10 +162,13 @@ class Frames:
             return self._frames[key]
         with spark_errors():
             frame = scan_frame(self.spark, plan, located=located)
+        self._keep(key, frame)
+        return frame
+
+    def _keep(self, key: str, frame: DataFrame) -> None:
         self._frames[key] = frame
         while len(self._frames) > _CACHED:
             self._drop(next(iter(self._frames)))
-        return frame
 
     def _drop(self, key: str) -> None:
         del self._frames[key]

@@ -28,7 +28,7 @@ from spark_trickle.storage.files.filesystem import (
     same_folder,
 )
 from spark_trickle.storage.read.column_cache import COLUMNS
-from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, View
+from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName, View
 from spark_trickle.storage.versions import conflicts, feed, preimages
 from spark_trickle.storage.versions.commit import Committer
 from spark_trickle.storage.versions.participants import Participant
@@ -144,6 +144,12 @@ class Catalog:
         with self.reading() as connection:
             found = self.structure_in(connection, self._checked(connection, version))
         return sorted(found.views.values(), key=lambda v: v.full_name.key)
+
+    def view(self, name: TableName, version: int | None = None) -> View | None:
+        """The view of that name, or None."""
+        with self.reading() as connection:
+            at = self._checked(connection, version)
+            return self.structure_in(connection, at).views.get(name.key)
 
     def schemas(self, version: int | None = None) -> list[str]:
         with self.reading() as connection:
