@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import spark_trickle
-from spark_trickle import DependencyError, Settings
+from spark_trickle import DependencyError, Settings, UserError
 from support import duck
 
 
@@ -73,6 +73,23 @@ def test_views_are_duckdbs_views_too(tmp_path):
     found = duck.run([attach, "USE lk"], [names, "FROM lk.v ORDER BY id"])
     assert found == [[["main", "v", None], ["s", "w", "short"]], [["1", "5"], ["2", "7"]]]
     assert duck.run([then, "USE old"], ["FROM old.v", "FROM old.s.w"]) == [[["2", "14"]], [["2"]]]
+
+
+def test_views_that_duckdb_made_are_listed(tmp_path):
+    made = ["CREATE TABLE t (a INT)", "CREATE VIEW v AS SELECT a + 1 AS b FROM t"]
+    duck.write(tmp_path / "lake", made)
+    with spark_trickle.connect(tmp_path / "lake") as lake:
+        listed = lake.listing("SHOW TABLES").to_pylist()
+        assert [(row["tableName"], row["kind"]) for row in listed] == [
+            ("t", "TABLE"),
+            ("v", "VIEW"),
+        ]
+        assert lake.listing("DESCRIBE v").num_rows in (0, 1)
+        with pytest.raises(UserError, match="written in the SQL of duckdb"):
+            lake.explain("SELECT b FROM v")
+        lake.sql("CREATE OR REPLACE VIEW v AS SELECT a + 2 AS b FROM t")
+        assert "Incremental" in lake.explain("SELECT b FROM v")
+        lake.sql("DROP VIEW v; DROP TABLE t")
 
 
 def test_what_views_need_cannot_go(dry_lake):

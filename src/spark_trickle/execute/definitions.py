@@ -106,6 +106,8 @@ def of_view(view: View) -> str:
 
 def columns_of_view(view: View, source: Source) -> list[tuple[str, str | None]]:
     """Names and types of a view's columns; a type that only Spark can tell is None."""
+    if view.dialect != "spark":
+        return [(name, None) for name in view.columns]
     bound = compiled(view, source)
     names = view.columns or tuple(bound.names)
     kinds: list[str | None] = [None] * len(names)

@@ -203,8 +203,7 @@ def _described(
         said: list[tuple[str, str | None]] = [("", None), ("# Detailed Table Information", None)]
         said += [("Database", thing.schema), ("Table", thing.name), *details]
         rows = rows + [[name, value, *[None] * 4] for name, value in said]
-    columns = zip(*rows, strict=True)
-    return _text_table(dict(zip(_COLUMNS, map(list, columns), strict=True)))
+    return _text_table({name: [row[i] for row in rows] for i, name in enumerate(_COLUMNS)})
 
 
 def _rows_of(table: Table) -> list[list[str | None]]:
