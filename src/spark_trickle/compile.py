@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from sqlglot import exp
 
@@ -48,7 +48,8 @@ STAGES = (
 )
 
 
-def functions_called(sql: str, dialect: str) -> dict[str, int]:
+@lru_cache(maxsize=1_000)
+def functions_called(sql: str, dialect: str) -> Mapping[str, int]:
     """The functions of a query that are not Spark's own, with the number of their arguments."""
     calls = parse_query(sql, dialect).tree.find_all(exp.Anonymous)
     named = {str(call.name).lower(): len(call.expressions) for call in calls}

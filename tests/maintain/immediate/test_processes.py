@@ -9,6 +9,7 @@ import pytest
 
 import spark_trickle
 from spark_trickle import Lake
+from spark_trickle.maintain.refresh import locally
 from support import forks
 from support.forks import forked
 from support.watched import Watched, bag, contents
@@ -40,11 +41,12 @@ def made(lake: Lake) -> Watched:
     return Watched(lake, ["a", "b"], views)
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(40, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.long)])
 def test_four_writers_of_both_sides_of_a_join(
     tmp_path: Path, spark: SparkSession, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forks, "PATIENCE", 1500.0)
+    monkeypatch.setattr(locally, "CHECKED", 0)
     with spark_trickle.connect(tmp_path / "lake", spark=spark) as lake:
         watched = made(lake)
 

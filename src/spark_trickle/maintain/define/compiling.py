@@ -59,10 +59,10 @@ class Compiler:
         self, query: str, dialect: str, tables: Iterable[Table], meaning: Meaning | None = None
     ) -> CompiledQuery:
         tables = tuple(tables)
-        functions, ansi = None, self._ansi()
+        functions = None
         if meaning is not None:
             functions = {name: known.deterministic for name, known in meaning.functions.items()}
-            ansi = meaning.ansi
+        ansi = self._ansi() if meaning is None else meaning.ansi
         asked = None if functions is None else tuple(sorted(functions.items()))
         key = (query, dialect, ansi, tuple(map(_shape, tables)), asked)
         if key not in self._kept:

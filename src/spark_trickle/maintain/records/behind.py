@@ -25,8 +25,9 @@ def behind_in(connection: Connection, catalog: Catalog, uuids: Collection[str]) 
     frontiers = [row for row in connection.execute(_FRONTIERS) if row[0] in uuids]
     if not frontiers:
         return set()
-    last = catalog.last_moves.since(connection, min(version for _, _, version in frontiers))
-    return {uuid for uuid, table, version in frontiers if version < last.get(table, version)}
+    moves = catalog.last_moves
+    moves.since(connection, min(version for _, _, version in frontiers))
+    return {uuid for uuid, table, version in frontiers if version < moves.of(table, version)}
 
 
 _FRONTIERS = (

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from typing import Any
 
 from spark_trickle.errors import (
@@ -51,7 +52,8 @@ class Catalog:
         self.files = files
         self.database = database
         self.planner = Planner()
-        self.last_moves = conflicts.LastMoves()
+        self.last_moves = conflicts.LastMoves(conflicts.ROWS)
+        self._touched = conflicts.LastMoves(None)
         self.participants: list[Participant] = []
         """Take part in every transaction."""
         self._structures: dict[int, Structure] = {}
@@ -159,14 +161,21 @@ class Catalog:
     def scan(self, table: TableLike, version: int | None = None) -> ScanPlan:
         """What to read for the table at the version (default: newest)."""
         with self.reading() as connection:
-            at = self._checked(connection, version)
+            bounds = self._bounds(connection)
+            at = _inside(bounds, version)
             own = self.structure_in(connection, at).own(table)
-            key = ("scan", own.id, at, own)
+            key = ("scan", own.id, self._stamp(connection, own, at, bounds[1]), own)
             plan = self._cached(key)
             if not isinstance(plan, ScanPlan):
                 plan = self.planner.scan(connection, own, at)
                 self._keep(key, plan)
-        return plan
+        return plan if plan.version == at else replace(plan, version=at)
+
+    def _stamp(self, connection: Connection, table: Table, version: int, newest: int) -> int:
+        """The version since which the table has been as it is at ``version``, as far as it is known."""
+        first = self._touched.since(connection, version, newest)
+        last = self._touched.of(table.id, first)
+        return last if last <= version else version
 
     def changes(self, table: TableLike, before: int, after: int | None = None) -> ChangePlan:
         """The net change of the table in the window (before, after].
@@ -179,6 +188,8 @@ class Catalog:
             at = newest if after is None else self._checked(connection, after)
             own = self.structure_in(connection, at).own(table)
             self._check_window(connection, own, before, at, oldest)
+            if self._still(connection, own, before, at, newest):
+                return ChangePlan(own, before, at, (), feed.weighted(own, []))
             key = ("changes", own.id, before, at, own)
             plan = self._cached(key)
             if not isinstance(plan, ChangePlan):
@@ -186,6 +197,14 @@ class Catalog:
                 plan = preimages.resolve(connection, plan)
                 self._keep(key, plan)
         return plan
+
+    def _still(
+        self, connection: Connection, table: Table, before: int, after: int, newest: int
+    ) -> bool:
+        """Whether the records of commits show that the table did not change in the window."""
+        known = self.structure_in(connection, before).by_id(table.id) is not None
+        self._touched.since(connection, before, newest)
+        return known and self._stamp(connection, table, after, newest) <= before
 
     def _check_window(
         self, connection: Connection, table: Table, before: int, after: int, oldest: int
@@ -272,14 +291,7 @@ class Catalog:
         self._seen = newest
 
     def _checked(self, connection: Connection, version: int | None) -> int:
-        oldest, newest = self._bounds(connection)
-        if version is None:
-            return newest
-        if version < oldest:
-            raise NotFoundError(f"version {version} has expired; the oldest kept is {oldest}")
-        if version > newest:
-            raise NotFoundError(f"version {version} does not exist; the newest is {newest}")
-        return version
+        return _inside(self._bounds(connection), version)
 
     def structure_in(self, connection: Connection, version: int) -> Structure:
         rows = connection.execute(
@@ -304,6 +316,18 @@ class Catalog:
             self._plans[key] = plan
             while len(self._plans) > _PLANS:
                 self._plans.popitem(last=False)
+
+
+def _inside(bounds: tuple[int, int], version: int | None) -> int:
+    """The version, by default the newest; NotFoundError if there is none such."""
+    oldest, newest = bounds
+    if version is None:
+        return newest
+    if version < oldest:
+        raise NotFoundError(f"version {version} has expired; the oldest kept is {oldest}")
+    if version > newest:
+        raise NotFoundError(f"version {version} does not exist; the newest is {newest}")
+    return version
 
 
 def _prepared(

@@ -19,7 +19,7 @@ SHAPED = ("dropped_table", "altered_table")
 COMPACTED = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flush")
 MOVED = (*SHAPED, *INSERTED, *DELETED)
 """What changes a table's rows or columns; compaction does not."""
-_ROWS = (*INSERTED, *DELETED)
+ROWS = (*INSERTED, *DELETED)
 
 _WORDS = {
     "inserted_into_table": "got new rows",
@@ -98,9 +98,9 @@ def since(connection: Connection, version: int) -> Others:
 
 
 def moves(
-    connection: Connection, version: int, kinds: tuple[str, ...] = MOVED
+    connection: Connection, version: int, kinds: tuple[str, ...] | None = MOVED
 ) -> list[tuple[int, int]]:
-    """Version and table of each change of rows or columns after a version."""
+    """Version and table of each change of these kinds after a version; None: of any kind."""
     rows = connection.execute(
         "SELECT snapshot_id, changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > ?",
         (version,),
@@ -109,30 +109,39 @@ def moves(
         (number, int(value))
         for number, text in rows
         for kind, value in entries(text)
-        if value.isdigit() and kind in kinds
+        if value.isdigit() and (kinds is None or kind in kinds)
     ]
 
 
 class LastMoves:
-    """In which version the rows of each table changed last; reads only what is new since it was asked."""
+    """In which version each table changed last; reads only what is new since it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: tuple[str, ...] | None) -> None:
+        self._kinds = kinds
         self._lock = threading.Lock()
         self._last: dict[int, int] = {}
         self._from: int | None = None
         self._to = 0
 
-    def since(self, connection: Connection, version: int) -> Mapping[int, int]:
-        """By table; those that changed after ``version`` are all among them."""
+    def since(self, connection: Connection, version: int, newest: int | None = None) -> int:
+        """From which version on all changes are known; those after ``version`` are.
+
+        ``newest``: what the connection sees as the newest version, if the caller knows it.
+        """
         with self._lock:
             if self._from is None or version < self._from:
                 self._from = self._to = version
-            newest = connection.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
+            if newest is None:
+                newest = connection.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
             if newest > self._to:
-                for number, table in moves(connection, self._to, _ROWS):
+                for number, table in moves(connection, self._to, self._kinds):
                     self._last[table] = max(number, self._last.get(table, 0))
                 self._to = int(newest)
-            return self._last
+            return self._from
+
+    def of(self, table: int, otherwise: int) -> int:
+        """The last change of a table, as far as it is known."""
+        return self._last.get(table, otherwise)
 
 
 def check(connection: Connection, base: int, claims: Mapping[int, Claim]) -> None:

@@ -182,4 +182,4 @@ def weighted(table: Table, parts: Sequence[tuple[pa.Table, int]]) -> pa.Table:
         arrays.append(rows.column(ROW_ID))
         arrays.append(pa.chunked_array([pa.repeat(pa.scalar(weight, pa.int64()), rows.num_rows)]))
         tables.append(pa.Table.from_arrays(arrays, schema=schema))
-    return pa.concat_tables(tables)
+    return pa.concat_tables(tables) if tables else schema.empty_table()
