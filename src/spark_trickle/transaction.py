@@ -116,10 +116,12 @@ class LakeTransaction:
                 return self._engine.change(text, statement, self._source)
 
     def append(self, name: str, data: Any) -> int:
+        """As ``Lake.append``, inside the transaction."""
         self._begin_statement()
         return self._engine.append(self._source, TableName.of(name), data)
 
     def table(self, name: str) -> DataFrame:
+        """The table with the transaction's own writes."""
         self._begin_statement()
         table = self._source.table(TableName.of(name))
         return self._engine.scan(self._source.scan(table))
@@ -151,6 +153,7 @@ class LakeTransaction:
             raise
 
     def rollback(self) -> None:
+        """Forget everything that was done in it."""
         self._must_be_open()
         self._open = False
         self._tx.rollback()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from datetime import date
 from decimal import Decimal
@@ -124,3 +125,15 @@ def test_explain_opens_with_five_lines_and_has_forms(dry_lake):
     )
     with pytest.raises(UserError, match="there is no format 'yaml'"):
         dry_lake.explain(QUERY, format="yaml")
+
+
+def test_every_public_name_says_what_it_is():
+    for name in spark_trickle.__all__:
+        thing = getattr(spark_trickle, name)
+        assert inspect.getdoc(thing), name
+        if not inspect.isclass(thing) or issubclass(thing, Exception):
+            continue
+        for member, value in inspect.getmembers(thing):
+            known = inspect.isfunction(value) or isinstance(value, property)
+            if known and not member.startswith("_"):
+                assert inspect.getdoc(value), f"{name}.{member}"

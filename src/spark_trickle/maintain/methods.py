@@ -188,7 +188,11 @@ class StreamTableMethods:
         return self._streams.repair(name)
 
     def verify(self, name: str) -> Difference:
-        """The exact difference between a stream table and its query at the frontier."""
+        """The difference between a stream table and its query at the frontier, row by row.
+
+        What Spark itself leaves open is none: floats of a query that aggregates may differ by one part
+        in 10^9, arrays that are collected by their order.
+        """
         return self._streams.verify(name)
 
     def explain(

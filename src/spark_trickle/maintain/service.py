@@ -32,6 +32,7 @@ from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.needed import Needed, needed
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
+from spark_trickle.maintain.refresh.lenient import without_open
 from spark_trickle.maintain.refresh.pinned import source_size
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
@@ -283,7 +284,10 @@ class StreamTables:
             frame = verified_frame(self._engine, run, stream, compiled, pinned)
             contents = tx.scan(TableName.of(stream.name))
             spilled = run.spill_difference(frame, contents)
-            return Difference(stream.name, run.head(spilled, 1_000), contents.rows)
+            found = run.head(spilled, 1_000)
+            if found.num_rows < 1_000:  # otherwise a row's partner may be among the rest
+                found = without_open(found, compiled.parsed.tree)
+            return Difference(stream.name, found, contents.rows)
         finally:
             run.close()
             tx.rollback()

@@ -164,6 +164,7 @@ class RefreshReport:
         return self.effective_mode == "ERROR" or upstream
 
     def to_json(self) -> str:
+        """All fields, as ``from_json`` reads them."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -29,12 +29,15 @@ class ChangeSummary:
 
     @property
     def changed(self) -> bool:
+        """Whether any row came or went."""
         return self.inserted > 0 or self.deleted > 0
 
     @property
     def rows(self) -> int:
+        """Rows that came or went; an updated one does both."""
         return self.inserted + self.deleted
 
     @property
     def insert_only(self) -> bool:
+        """Whether no row went."""
         return self.deleted == 0
