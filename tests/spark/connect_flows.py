@@ -67,6 +67,12 @@ def flows(folder: str, spark: SparkSession) -> None:
             "CREATE TABLE totals AS SELECT customer, sum(amount) AS total FROM orders GROUP BY customer"
         )
     assert lake.table("totals").count() == 4
+    lake.sql("CREATE VIEW few (who, n) AS SELECT customer, count(*) FROM orders GROUP BY customer")
+    found = lake.sql("SELECT n FROM few WHERE who = :who", {"who": "eve"})
+    assert [row[0] for row in found.collect()] == [2]
+    kinds = lake.arrow("SELECT table_name FROM information_schema.tables WHERE table_type = 'VIEW'")
+    assert kinds.to_pylist() == [{"table_name": "few"}]
+    lake.sql("DROP VIEW few")
     for bad, kind in (
         ("SELECT nope FROM orders", BindError),
         ("INSERT INTO orders SELECT 'x', 'y', 1", InvalidDataError),
