@@ -6,6 +6,7 @@ import http.server
 import json
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,3 +133,22 @@ def test_an_empty_lake_is_well(dry_lake: Lake) -> None:
     assert [h.status for h in dry_lake.health()] == ["OK"]
     assert dry_lake.alerts() == []
     assert dry_lake.graph() == []
+
+
+def test_what_the_loop_begins_last_is_waited_for_too(
+    dry_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = dry_lake.scheduler()
+    begun, told = threading.Event(), []
+
+    def step() -> None:
+        begun.set()
+        scheduler._over.wait()
+        time.sleep(0.1)  # stop() waits by now
+        scheduler._spawn(lambda: (time.sleep(0.2), told.append("done")), "late")
+
+    monkeypatch.setattr(scheduler, "_step", step)
+    scheduler.start()
+    assert begun.wait(10)
+    assert scheduler.stop(grace=30), "nothing was abandoned"
+    assert told == ["done"]

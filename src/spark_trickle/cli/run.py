@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
+import time
 from typing import Annotated
 
 import typer
 
 from spark_trickle.cli import logs
 from spark_trickle.cli.opening import DataPathOption, place
+
+_LOOK = 0.1
+"""Seconds after which a signal is heeded at the latest."""
 
 
 def run(
@@ -37,9 +40,10 @@ def run(
 
     logs.to_stdout(as_json=json_log, verbose=verbose)
     settings = spark_trickle.Settings(parallel_refreshes=parallel, poll_seconds=poll)
-    stopped = threading.Event()
+    # No Event: its lock may be held by the very thread that a signal interrupts.
+    stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+        signal.signal(number, lambda number, _: stopped.append(number))
     location, files = place(lake, data_path)
     with spark_trickle.connect(
         location, data_path=files, settings=settings, create=False
@@ -49,7 +53,8 @@ def run(
             reports = scheduler.once()
             raise typer.Exit(1 if any(r.effective_mode == "ERROR" for r in reports) else 0)
         scheduler.start()
-        stopped.wait()
+        while not stopped:
+            time.sleep(_LOOK)
         done = scheduler.stop(grace)
     sys.stdout.flush()
     if not done:

@@ -90,7 +90,9 @@ class Scheduler:
         self._over.set()
         self._wake.set()
         until = time.monotonic() + grace
-        for thread in [*([self._loop] if self._loop else []), *self._threads]:
+        if self._loop is not None:  # first: what it begins last is waited for, too
+            self._loop.join(max(0.0, until - time.monotonic()))
+        for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         done = not any(thread.is_alive() for thread in self._threads)
         self._pool.shutdown(wait=False, cancel_futures=True)
