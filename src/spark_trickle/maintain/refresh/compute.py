@@ -379,6 +379,7 @@ def net(rows: pa.Table, columns: list[str]) -> pa.Table:
     rows = rows.select([*columns, WEIGHT])
     if any(pa.types.is_nested(item.type) for item in rows.schema):
         return rows
-    summed = rows.group_by(columns).aggregate([(WEIGHT, "sum")])
+    few = rows.num_rows < 10_000  # threads cost more than they give
+    summed = rows.group_by(columns, use_threads=not few).aggregate([(WEIGHT, "sum")])
     summed = summed.rename_columns([*columns, WEIGHT])
     return summed.filter(pc.not_equal(summed.column(WEIGHT), 0))

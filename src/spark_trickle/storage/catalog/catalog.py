@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
-from typing import Any
 
 from spark_trickle.errors import (
     CatalogError,
@@ -19,6 +15,7 @@ from spark_trickle.errors import (
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog import bootstrap, places, structure, wakeup
 from spark_trickle.storage.catalog.database import Connection, Database, SqliteDatabase
+from spark_trickle.storage.catalog.plans import Plans
 from spark_trickle.storage.catalog.postgres import PostgresDatabase
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.files.filesystem import (
@@ -30,14 +27,12 @@ from spark_trickle.storage.files.filesystem import (
 )
 from spark_trickle.storage.read.column_cache import COLUMNS
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName, View
-from spark_trickle.storage.versions import conflicts, feed, preimages
+from spark_trickle.storage.versions import conflicts
 from spark_trickle.storage.versions.commit import Committer
 from spark_trickle.storage.versions.participants import Participant
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.state import Snapshot, TableLike
 from spark_trickle.storage.versions.transaction import Transaction
-
-_PLANS = 256
 
 
 class Catalog:
@@ -52,14 +47,11 @@ class Catalog:
         self.files = files
         self.database = database
         self.planner = Planner()
-        self.last_moves = conflicts.LastMoves(conflicts.ROWS)
-        self._touched = conflicts.LastMoves(None)
+        self.last_moves = conflicts.LastMoves(conflicts.ROWS.__contains__)
+        self._plans = Plans(self.planner)
         self.participants: list[Participant] = []
         """Take part in every transaction."""
         self._structures: dict[int, Structure] = {}
-        self._plans: OrderedDict[tuple[Any, ...], ScanPlan | ChangePlan] = OrderedDict()
-        self._lock = threading.Lock()
-        self._seen = -1
         self.closed = False
 
     @classmethod
@@ -164,18 +156,7 @@ class Catalog:
             bounds = self._bounds(connection)
             at = _inside(bounds, version)
             own = self.structure_in(connection, at).own(table)
-            key = ("scan", own.id, self._stamp(connection, own, at, bounds[1]), own)
-            plan = self._cached(key)
-            if not isinstance(plan, ScanPlan):
-                plan = self.planner.scan(connection, own, at)
-                self._keep(key, plan)
-        return plan if plan.version == at else replace(plan, version=at)
-
-    def _stamp(self, connection: Connection, table: Table, version: int, newest: int) -> int:
-        """The version since which the table has been as it is at ``version``, as far as it is known."""
-        first = self._touched.since(connection, version, newest)
-        last = self._touched.of(table.id, first)
-        return last if last <= version else version
+            return self._plans.scan(connection, own, at, bounds)
 
     def changes(self, table: TableLike, before: int, after: int | None = None) -> ChangePlan:
         """The net change of the table in the window (before, after].
@@ -188,23 +169,10 @@ class Catalog:
             at = newest if after is None else self._checked(connection, after)
             own = self.structure_in(connection, at).own(table)
             self._check_window(connection, own, before, at, oldest)
-            if self._still(connection, own, before, at, newest):
-                return ChangePlan(own, before, at, (), feed.weighted(own, []))
-            key = ("changes", own.id, before, at, own)
-            plan = self._cached(key)
-            if not isinstance(plan, ChangePlan):
-                plan = feed.changes(self.planner, connection, own, before, at)
-                plan = preimages.resolve(connection, plan)
-                self._keep(key, plan)
-        return plan
-
-    def _still(
-        self, connection: Connection, table: Table, before: int, after: int, newest: int
-    ) -> bool:
-        """Whether the records of commits show that the table did not change in the window."""
-        known = self.structure_in(connection, before).by_id(table.id) is not None
-        self._touched.since(connection, before, newest)
-        return known and self._stamp(connection, table, after, newest) <= before
+            window = (connection, own, before, at)
+            if self.structure_in(connection, before).by_id(own.id) is None:
+                return self._plans.changes_of_new(*window)
+            return self._plans.changes(*window, (oldest, newest))
 
     def _check_window(
         self, connection: Connection, table: Table, before: int, after: int, oldest: int
@@ -272,23 +240,8 @@ class Catalog:
             "SELECT min(snapshot_id), max(snapshot_id) FROM ducklake_snapshot"
         )[0]
         oldest, newest = int(row[0]), int(row[1])
-        if newest != self._seen:
-            self._forget_rewritten(connection, newest)
+        self._plans.see(connection, newest)
         return oldest, newest
-
-    def _forget_rewritten(self, connection: Connection, newest: int) -> None:
-        """Plans stay right for ever, except that compaction takes their files away."""
-        if self._seen >= 0 and self._plans:
-            others = conflicts.since(connection, self._seen)
-            rewritten = {
-                t
-                for t, kinds in others.by_table.items()
-                if any(k in kinds for k in conflicts.COMPACTED)
-            }
-            with self._lock:
-                for key in [k for k in self._plans if k[1] in rewritten]:
-                    del self._plans[key]
-        self._seen = newest
 
     def _checked(self, connection: Connection, version: int | None) -> int:
         return _inside(self._bounds(connection), version)
@@ -303,19 +256,6 @@ class Catalog:
         if key not in self._structures:
             self._structures[key] = structure.load(connection, version, self.files)
         return self._structures[key]
-
-    def _cached(self, key: tuple[Any, ...]) -> ScanPlan | ChangePlan | None:
-        with self._lock:
-            plan = self._plans.get(key)
-            if plan is not None:
-                self._plans.move_to_end(key)
-            return plan
-
-    def _keep(self, key: tuple[Any, ...], plan: ScanPlan | ChangePlan) -> None:
-        with self._lock:
-            self._plans[key] = plan
-            while len(self._plans) > _PLANS:
-                self._plans.popitem(last=False)
 
 
 def _inside(bounds: tuple[int, int], version: int | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from spark_trickle.errors import CommitConflictError
@@ -20,6 +20,7 @@ COMPACTED = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flus
 MOVED = (*SHAPED, *INSERTED, *DELETED)
 """What changes a table's rows or columns; compaction does not."""
 ROWS = (*INSERTED, *DELETED)
+INLINED = ("inlined_insert", "inlined_delete")
 
 _WORDS = {
     "inserted_into_table": "got new rows",
@@ -98,9 +99,9 @@ def since(connection: Connection, version: int) -> Others:
 
 
 def moves(
-    connection: Connection, version: int, kinds: tuple[str, ...] | None = MOVED
+    connection: Connection, version: int, counts: Callable[[str], bool] = MOVED.__contains__
 ) -> list[tuple[int, int]]:
-    """Version and table of each change of these kinds after a version; None: of any kind."""
+    """Version and table of each change after a version whose kind ``counts``."""
     rows = connection.execute(
         "SELECT snapshot_id, changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > ?",
         (version,),
@@ -109,15 +110,16 @@ def moves(
         (number, int(value))
         for number, text in rows
         for kind, value in entries(text)
-        if value.isdigit() and (kinds is None or kind in kinds)
+        if value.isdigit() and counts(kind)
     ]
 
 
 class LastMoves:
     """In which version each table changed last; reads only what is new since it was asked."""
 
-    def __init__(self, kinds: tuple[str, ...] | None) -> None:
-        self._kinds = kinds
+    def __init__(self, counts: Callable[[str], bool]) -> None:
+        self._counts = counts
+        """Which kinds of changes."""
         self._lock = threading.Lock()
         self._last: dict[int, int] = {}
         self._from: int | None = None
@@ -134,7 +136,7 @@ class LastMoves:
             if newest is None:
                 newest = connection.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
             if newest > self._to:
-                for number, table in moves(connection, self._to, self._kinds):
+                for number, table in moves(connection, self._to, self._counts):
                     self._last[table] = max(number, self._last.get(table, 0))
                 self._to = int(newest)
             return self._from

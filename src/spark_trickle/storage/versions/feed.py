@@ -52,7 +52,8 @@ def changes(
     found: list[FileChange] = []
     for row in rows:
         found += _of_file(planner, table, row, at_before.get(row.id), at_after.get(row.id), before)
-    inlined = _inlined(planner, connection, table, before, after)
+    came, went = planner.moved_inlined(connection, table, before, after)
+    inlined = weighted(table, [(came, 1), (went, -1)])
     return ChangePlan(table, before, after, tuple(found), inlined)
 
 
@@ -151,24 +152,6 @@ def versions_at(file: DataFile, table: Table, wanted: pa.Array, after: int) -> p
         parts.append(positions.common(pc.add(found, start), wanted))
         start += batch.num_rows
     return positions.union(*parts)
-
-
-def _inlined(
-    planner: Planner, connection: Connection, table: Table, before: int, after: int
-) -> pa.Table:
-    came = planner.inlined(
-        connection,
-        table,
-        "begin_snapshot > ? AND begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)",
-        (before, after, after),
-    )
-    went = planner.inlined(
-        connection,
-        table,
-        "begin_snapshot <= ? AND end_snapshot > ? AND end_snapshot <= ?",
-        (before, before, after),
-    )
-    return weighted(table, [(came, 1), (went, -1)])
 
 
 def weighted(table: Table, parts: Sequence[tuple[pa.Table, int]]) -> pa.Table:

@@ -132,6 +132,20 @@ class Planner:
             self.inlined(connection, table, VISIBLE, (version, version)).drop_columns(list(_TIMES)),
         )
 
+    def advanced(self, connection: Connection, plan: ScanPlan, version: int) -> ScanPlan:
+        """A plan without files at a later version, up to which the table got none."""
+        came, went = self.moved_inlined(connection, plan.table, plan.version, version)
+        stays = pc.invert(pc.is_in(plan.inlined.column(ROW_ID), value_set=went.column(ROW_ID)))
+        rows = pa.concat_tables([plan.inlined.filter(stays), came.drop_columns(list(_TIMES))])
+        return ScanPlan(plan.table, version, (), rows.sort_by(ROW_ID))
+
+    def moved_inlined(
+        self, connection: Connection, table: Table, before: int, after: int
+    ) -> tuple[pa.Table, pa.Table]:
+        """The inlined rows that came in the window (before, after] and those that went."""
+        came = self.inlined(connection, table, _CAME, (before, after, after))
+        return came, self.inlined(connection, table, _WENT, (before, before, after))
+
     def file_rows(
         self, connection: Connection, table: Table, where: str, parameters: Sequence[Any]
     ) -> list[FileRow]:
@@ -330,6 +344,8 @@ class Planner:
         return self.caches.inlined_columns[key]
 
 
+_CAME = "begin_snapshot > ? AND begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
+_WENT = "begin_snapshot <= ? AND end_snapshot > ? AND end_snapshot <= ?"
 _TIMES = ("__trickle_begin", "__trickle_end")
 
 
