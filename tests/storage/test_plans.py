@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import date
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import hypothesis.strategies as st
@@ -16,7 +17,9 @@ from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.read.pruning import Values, keeps
 from spark_trickle.storage.read.reader import read_changes, read_scan
-from spark_trickle.storage.records import Bounds, DataFile, NewColumn, TableName
+from spark_trickle.storage.records import ROW_ID, WEIGHT, Bounds, DataFile, NewColumn, TableName
+from spark_trickle.storage.upkeep.compaction import compact
+from spark_trickle.storage.upkeep.maintenance import expire
 from support import lakes
 
 
@@ -174,3 +177,76 @@ def test_updates_keep_row_ids(sorted_lake: Catalog) -> None:
 )
 def test_names(text: str, parts: tuple[str, str]) -> None:
     assert TableName.of(text) == TableName(*parts)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_plans_that_are_kept_are_those_made_anew(folder: Path, seed: int) -> None:
+    """One who watches all along, one who writes, and one who opens the lake just now."""
+    chance = Random(seed)
+    settings = Settings(inline_row_limit=20)
+    with (
+        Catalog.open(str(folder), settings=settings) as writer,
+        Catalog.open(str(folder), settings=settings) as watcher,
+    ):
+        with writer.begin() as tx:
+            for name in ("t", "other"):
+                tx.create_table(name, [NewColumn("a", "bigint")])
+        before = made = writer.version()
+        for step in range(40):
+            _change(writer, chance, step)
+            with Catalog.open(str(folder), settings=settings) as fresh:
+                oldest, newest = max(made, fresh.oldest_version()), fresh.version()
+                versions = {newest, chance.randint(oldest, newest)}
+                for version in versions:
+                    wanted = _values(read_scan(fresh.scan("t", version)))
+                    for catalog in (watcher, writer):
+                        assert _values(read_scan(catalog.scan("t", version))) == wanted
+                since = max(before, oldest)
+                changes = _values(read_changes(fresh.changes("t", since)))
+                assert _values(read_changes(watcher.changes("t", since))) == changes
+                before = chance.choice((before, newest))
+
+
+def _values(rows: pa.Table) -> list[tuple[Any, ...]]:
+    shown = [n for n in rows.column_names if n in ("a", WEIGHT)]
+    return sorted(zip(*(rows.column(name).to_pylist() for name in shown), strict=True))
+
+
+def _change(catalog: Catalog, chance: Random, step: int) -> None:
+    kind = chance.choice(("insert", "insert", "delete", "other", "many", "compact", "expire"))
+    if kind == "compact":
+        compact(catalog, "t")
+        return
+    if kind == "expire":
+        expire(catalog, older_than=0.0, keep_from=catalog.version() - chance.randint(0, 3))
+        return
+    with catalog.begin() as tx:
+        plan = tx.scan("t")
+        if kind == "delete" and plan.rows:
+            ids = plan.inlined.column(ROW_ID).to_pylist()
+            files = {plan.files[0].id: pa.array([0])} if plan.files and not ids else {}
+            live = not files or 0 not in plan.files[0].deleted.to_pylist()
+            tx.delete_rows("t", files if live else {}, ids[: chance.randint(1, 3)])
+        else:
+            count = 30 if kind == "many" else chance.randint(1, 3)
+            name = "other" if kind == "other" else "t"
+            tx.insert_rows(name, pa.table({"a": [step * 100 + n for n in range(count)]}))
+
+
+def test_a_commit_to_another_table_plans_nothing_anew(folder: Path, monkeypatch: Any) -> None:
+    with Catalog.open(str(folder)) as catalog:
+        with catalog.begin() as tx:
+            for name in ("t", "other"):
+                tx.create_table(name, [NewColumn("a", "bigint")])
+        with catalog.begin() as tx:
+            tx.insert_rows("t", pa.table({"a": range(5000)}))
+        assert catalog.scan("t").rows == 5000
+        made = []
+        monkeypatch.setattr(catalog.planner, "scan", lambda *_: made.append("scan"))
+        monkeypatch.setattr(catalog.planner, "moved_inlined", lambda *_: made.append("moved"))
+        with catalog.begin() as tx:
+            tx.insert_rows("other", pa.table({"a": [1]}))
+        assert catalog.scan("t").rows == 5000
+        assert catalog.scan("t").version == catalog.version()
+        assert catalog.changes("t", catalog.version() - 1).empty
+        assert made == []
