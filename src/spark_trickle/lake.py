@@ -136,10 +136,10 @@ class Lake(StreamTableMethods):
 
     def listing(self, text: str) -> pa.Table | None:
         """The answer of SHOW or DESCRIBE as Arrow, without Spark; None for other statements."""
-        about_streams = self._stream_listing(text)
-        if about_streams is not None:
-            return about_streams
         try:
+            about_streams = self._stream_listing(text)
+            if about_streams is not None:
+                return about_streams
             statement = ast.parse_statement(self._engine.names.statement(text).text)
         except ParseError:
             return None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import spark_trickle
-from spark_trickle import RefreshReport, UserError
+from spark_trickle import BindError, RefreshReport, UserError
 from spark_trickle.maintain.records.monitor import Difference
 from spark_trickle.storage.read.reader import read_scan
 
@@ -61,8 +61,9 @@ def test_create_table_from_words_schemas_and_data(dry_lake):
         with pytest.raises(UserError):
             lake.create_table("e", data)
     assert lake.arrow("SHOW TABLES LIKE 'e'").num_rows == 0
+    assert lake.listing("SHOW TABLES; SHOW SCHEMAS") is None, "a script is for lake.sql"
     with pytest.raises(UserError, match="answers no rows"):
-        lake.arrow("CREATE SCHEMA s")
+        lake.arrow("CREATE SCHEMA s; CREATE SCHEMA s2")
 
 
 def test_a_closed_lake_says_so(tmp_path):
@@ -123,6 +124,9 @@ def test_explain_opens_with_five_lines_and_has_forms(dry_lake):
     assert dry_lake.explain("SELECT rand() AS r FROM o").split("\n")[2] == (
         "mode     FULL, because nothing else can be done"
     )
+    with pytest.raises(BindError) as caught:
+        dry_lake.sql("CREATE VIEW v AS SELECT who FROM oo")
+    assert caught.value.hint == "did you mean o?"
     with pytest.raises(UserError, match="there is no format 'yaml'"):
         dry_lake.explain(QUERY, format="yaml")
 

@@ -130,8 +130,11 @@ def _create_view(source: TransactionSource, statement: ast.CreateView, sql: str)
     there = tx.view(name)
     if there is not None and statement.if_not_exists:
         return
+    if statement.altered:
+        there = tx.view_there(name)
     wanted = View(0, name.schema, name.name, body, "spark", statement.columns)
-    wanted = replace(wanted, comment=statement.comment)
+    kept = there.comment if statement.altered and there is not None else None
+    wanted = replace(wanted, comment=statement.comment or kept)
     if there is not None and statement.or_replace:
         tx.drop_view(name)
         wanted = replace(wanted, uuid=there.uuid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from sqlglot import exp
 
@@ -15,6 +16,7 @@ from spark_trickle.errors import (
     TrickleError,
     UnsupportedQueryError,
     UserError,
+    names_hint,
 )
 from spark_trickle.execute.states import Source, table_name
 from spark_trickle.ir.types import Column
@@ -127,9 +129,16 @@ def _bound(sql: str, source: Source) -> Bound:
         text = expanded(sql, lambda name: find_view(source, name)).text.text
         if any(r.name.key[0] in RELATIONS for r in find_tables(text) if len(r.name.parts) == 2):
             return Bound(None, ())
-        return bind(text, sources_for(_tables(text, source)))
+        return bind(text, sources_for(_tables(text, source)), hint=partial(_hint, source))
     except UnsupportedQueryError:  # which stream tables refuse, and Spark may know
         return Bound(None, ())
+
+
+def _hint(source: Source, name: str, known: Iterable[str]) -> str:
+    from spark_trickle.execute.listing import views, visible
+
+    things = [*map(str, visible(source)), *map(str, views(source))]
+    return names_hint(name, {*things, *known})
 
 
 def find_view(source: Source, name: TableName) -> View | None:

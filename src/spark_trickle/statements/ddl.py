@@ -19,6 +19,10 @@ def parse(cursor: Cursor) -> ast.Statement | None:
         return _drop(cursor)
     if cursor.accept("ALTER", "TABLE"):
         return _alter(cursor)
+    if cursor.accept("ALTER", "VIEW"):
+        name = cursor.name("a view's name")
+        cursor.expect("AS")
+        return ast.CreateView(name, cursor.rest("a query"), or_replace=True, altered=True)
     if cursor.accept("COMMENT", "ON"):
         return _comment(cursor)
     if cursor.accept("TRUNCATE"):
@@ -74,6 +78,8 @@ def _create(cursor: Cursor) -> ast.Statement:
 
 
 def _create_view(cursor: Cursor, or_replace: bool, temporary: bool) -> ast.CreateView:
+    if or_replace and cursor.at("IF", "NOT", "EXISTS"):
+        cursor.fail("OR REPLACE and IF NOT EXISTS do not go together")
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name("a view's name")
     columns = cursor.names("a column's name") if cursor.at_symbol("(") else ()

@@ -214,6 +214,8 @@ class CreateView:
     if_not_exists: bool = False
     temporary: bool = False
     comment: str | None = None
+    altered: bool = False
+    """ALTER VIEW: there must be one, and what is said about it stays."""
 
 
 @dataclass(frozen=True)

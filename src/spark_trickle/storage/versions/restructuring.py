@@ -66,6 +66,10 @@ class Restructuring:
         """The view of that name, or None."""
         return self._state.structure.views.get(name.key)
 
+    def view_there(self, name: TableName) -> View:
+        """NotFoundError if there is no such view."""
+        return self._state.structure.view(name)
+
     def views(self) -> list[View]:
         return sorted(self._state.structure.views.values(), key=lambda v: v.full_name.key)
 
