@@ -14,7 +14,7 @@ from spark_trickle.execute.states import SnapshotSource, Source, TransactionSour
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.cursor import Name
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName, View
-from spark_trickle.storage.versions.history import Version, history
+from spark_trickle.storage.versions.history import Version, born, history
 
 TABLE, VIEW, STREAM_TABLE = "TABLE", "VIEW", "STREAM TABLE"
 
@@ -222,7 +222,9 @@ def _rows_of(table: Table) -> list[list[str | None]]:
 
 def _details(source: Source, table: Table) -> list[tuple[str, str | None]]:
     plan = source.scan(table)
-    made = history(source.catalog, table, None) if table.id >= 0 else []
+    there = table.id >= 0
+    made = born(source.catalog, table) if there else None
+    last = history(source.catalog, table, 1) if there else []
     return [
         ("Comment", table.comment),
         ("Primary Key", ", ".join(table.primary_key) or None),
@@ -231,8 +233,8 @@ def _details(source: Source, table: Table) -> list[tuple[str, str | None]]:
         ("Rows", str(plan.rows)),
         ("Files", str(len(plan.files))),
         ("Bytes", str(plan.bytes)),
-        ("Created Version", str(made[-1].version) if made else None),
-        ("Last Version", str(made[0].version) if made else None),
+        ("Created Version", None if made is None else str(made)),
+        ("Last Version", str(last[0].version) if last else None),
     ]
 
 

@@ -71,6 +71,15 @@ def history(catalog: Catalog, table: Table | None, limit: int | None) -> list[Ve
     return found
 
 
+def born(catalog: Catalog, table: Table) -> int | None:
+    """The version that made a table, if it is still known."""
+    with catalog.reading() as connection:
+        rows = connection.execute(
+            "SELECT min(begin_snapshot) FROM ducklake_table WHERE table_id = ?", (table.id,)
+        )
+    return None if rows[0][0] is None else int(rows[0][0])
+
+
 _THINGS = (
     "SELECT 'table', t.table_id, t.begin_snapshot, s.schema_name, t.table_name "
     "FROM ducklake_table t JOIN ducklake_schema s ON s.schema_id = t.schema_id "
