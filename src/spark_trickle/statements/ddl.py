@@ -185,7 +185,8 @@ def _table_clauses(cursor: Cursor, statement: ast.CreateTable) -> ast.CreateTabl
             token = cursor.peek()
             cursor.fail(
                 f"{token.text if token else 'this'} is not known in CREATE TABLE",
-                hint="PRIMARY KEY (…), CLUSTER BY (…), COMMENT and AS SELECT are",
+                hint="PRIMARY KEY (…), CLUSTER BY (…), COMMENT and AS SELECT are; "
+                "files: AS SELECT * FROM read_parquet('…'), read_csv or read_json",
             )
     if not statement.columns:
         cursor.fail("columns or AS SELECT is expected here")
