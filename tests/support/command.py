@@ -87,23 +87,28 @@ class Terminal:
             start_new_session=True,
         )
         os.close(slave)
-        self.shown = ""
+        self.shown = b""
+        self._seen = 0
 
     def types(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    def waits_for(self, words: str, seconds: float = 60) -> str:
-        """What is shown until these words are, colours and cursor left out."""
+    def waits_for(self, words: str, seconds: float = 120) -> str:
+        """What is shown next up to these words, colours and cursor left out."""
         end = time.monotonic() + seconds
-        seen = ""
-        while words not in seen:
+        while words not in (seen := self._plain()):
             left = end - time.monotonic()
             ready, _, _ = select.select([self._master], [], [], max(0, left))
             assert ready, f"{words!r} did not come; shown was:\n{self.shown}"
-            self.shown += os.read(self._master, 65536).decode(errors="replace")
-            seen = _ESCAPES.sub("", self.shown).replace("\r", "")
-        self.shown = ""
-        return seen
+            self.shown += os.read(self._master, 65536)
+        until = seen.index(words) + len(words)
+        self._seen += until
+        return seen[:until]
+
+    def _plain(self) -> str:
+        """What was shown and not yet waited for."""
+        text = _ESCAPES.sub("", self.shown.decode(errors="replace")).replace("\r", "")
+        return text[self._seen :]
 
     def ends(self) -> int:
         """The exit code; what is still shown is not read."""
