@@ -32,10 +32,9 @@ from spark_trickle.lower.query import TableNames, lower, lower_delta
 from spark_trickle.normalize.merge import merge
 from spark_trickle.normalize.pipeline import normalize
 from spark_trickle.prove.plans import NotLocal, local_plan
-from spark_trickle.sql.bind.plan import Bound, bind
+from spark_trickle.sql.bind.plan import Bound, bind, columns_of
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import Parsed, parse_query
-from spark_trickle.sql.postgres import DIVISION
 from spark_trickle.sql.types.builtins import BUILTINS
 from spark_trickle.sql.types.clock import names_moment
 from spark_trickle.sql.types.coercion import rules
@@ -51,9 +50,11 @@ STAGES = (
 @lru_cache(maxsize=1_000)
 def functions_called(sql: str, dialect: str) -> Mapping[str, int]:
     """The functions of a query that are not Spark's own, with the number of their arguments."""
+    if dialect != "spark":
+        return {}  # what has a translation is Spark's own
     calls = parse_query(sql, dialect).tree.find_all(exp.Anonymous)
     named = {str(call.name).lower(): len(call.expressions) for call in calls}
-    return {name: n for name, n in named.items() if name not in BUILTINS and name != DIVISION}
+    return {name: n for name, n in named.items() if name not in BUILTINS}
 
 
 def compile_query(
@@ -72,6 +73,9 @@ def compile_query(
     """
     with rules(ansi=ansi):
         bound = bind(sql, sources, views, dialect, hint, functions)
+        if dialect != "spark":
+            tree = parse_query(sql, dialect, columns_of(sources)).tree
+            sql, dialect = tree.sql(TrickleSpark), "spark"
         return _compiled(bound, sql, sources, dialect, ansi)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from spark_trickle.arguments import checked, checked_methods
 from spark_trickle.compat.door import Door
 from spark_trickle.display import html_facts, html_rows, plural
+from spark_trickle.compat.session import Session
 from spark_trickle.errors import (
     CommitConflictError,
     InvariantError,
@@ -21,6 +22,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.shapes import columns_of
+from spark_trickle.execute.postgres import PostgresRunner, is_query, lookup_in, one_statement
 from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource
 from spark_trickle.maintain.methods import StreamTableMethods
 from spark_trickle.maintain.records import batches
@@ -29,7 +31,7 @@ from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
-from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.dialect import is_listing, translated
 from spark_trickle.statements.parameters import Arguments, in_users_text
 from spark_trickle.statements.splices import quoted
 from spark_trickle.storage.catalog.catalog import Catalog
@@ -102,7 +104,16 @@ class Lake(StreamTableMethods):
 
         >>> lake.sql("SELECT * FROM orders WHERE customer = :who", {"who": "ada"})  # doctest: +SKIP
         """
-        return script.run(text, args, dialect, lambda one: self._statement(one, dialect))
+        session = Session(self.transaction, lambda one: self._statement(one, dialect), dialect)
+        try:
+            answer = script.run(text, args, dialect, session.statement)
+        finally:
+            open_at_end = session.end()
+        if open_at_end:
+            raise UserError(
+                "the text ends inside a transaction, which was rolled back", hint="COMMIT"
+            )
+        return answer
 
     def _statement(self, text: str, dialect: str) -> Any:
         answered, answer = self._door.answer(text, self._now())
@@ -111,12 +122,13 @@ class Lake(StreamTableMethods):
         about_streams, answer = self._stream_sql(text, dialect)
         if about_streams:
             return answer
-        given = to_spark(text, dialect)
-        sent = self._engine.names.statement(given)
+        if dialect != "spark" and not is_listing(text):
+            return self._postgres(text, dialect)
+        sent = self._engine.names.statement(text)
         try:
             return self._run(sent.text)
         except TrickleError as error:
-            in_users_text(error, given, sent)
+            in_users_text(error, text, sent)
             raise
 
     def _run(self, text: str) -> Any:
@@ -133,6 +145,18 @@ class Lake(StreamTableMethods):
             case _:
                 changing = statement
                 return self._autocommit(lambda tx: self._engine.change(text, changing, tx))
+
+    def _postgres(self, text: str, dialect: str) -> Any:
+        tree = one_statement(text, dialect)
+        if is_query(tree):
+            now = self._now()
+            (sql,) = translated(tree, lookup_in(now))
+            statement = ast.parse_statement(sql)
+            assert isinstance(statement, ast.Query)
+            return self._engine.query(sql, statement, now)
+        if self._door.restructured(tree):
+            return None
+        return self._autocommit(lambda tx: PostgresRunner(self._engine, tx, tree).run())
 
     def listing(self, text: str) -> pa.Table | None:
         """The answer of SHOW or DESCRIBE as Arrow, without Spark; None for other statements."""

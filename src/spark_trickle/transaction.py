@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from spark_trickle.arguments import checked_methods
 from spark_trickle.errors import TrickleError, UserError
 from spark_trickle.execute.engine import Engine
+from spark_trickle.execute.postgres import PostgresRunner, one_statement
 from spark_trickle.execute.states import TransactionSource
 from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
-from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.dialect import is_listing
 from spark_trickle.statements.foreign import foreign_query
 from spark_trickle.statements.parameters import Arguments, in_users_text
 from spark_trickle.statements.stream import parse_stream_statement
@@ -95,12 +96,13 @@ class LakeTransaction:
                 "statements about stream tables are transactions of their own",
                 hint="run it with lake.sql, before or after this transaction",
             )
-        given = to_spark(text, dialect)
-        sent = self._engine.names.statement(given)
+        if dialect != "spark" and not is_listing(text):
+            return PostgresRunner(self._engine, self._source, one_statement(text, dialect)).run()
+        sent = self._engine.names.statement(text)
         try:
             return self._run(sent.text)
         except TrickleError as error:
-            in_users_text(error, given, sent)
+            in_users_text(error, text, sent)
             raise
 
     def _run(self, text: str) -> Any:

@@ -17,8 +17,10 @@ from spark_trickle.compat.index import Index, index_for
 from spark_trickle.compat.names import name_and_columns, table_name
 from spark_trickle.compat.strict import refuse_beyond_pg_ivm
 from spark_trickle.errors import NotFoundError, NoticeWarning, ParseError, UserError
+from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import tables_read
 from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.streams import IMMEDIATE, StreamTable
 from spark_trickle.maintain.service import StreamTables
 from spark_trickle.storage.records import TableName
@@ -168,6 +170,17 @@ def pg_ivm_immv(desk: Desk, _: Mapping[str, Any]) -> pa.Table:
 def drop_immv(streams: StreamTables, stream: StreamTable, *, cascade: bool = False) -> None:
     """DROP TABLE of an IMMV."""
     streams.drop(TableName.of(stream.name), cascade=cascade)
+
+
+def drop_readers(engine: Engine, streams: StreamTables, name: TableName) -> None:
+    """DROP TABLE … CASCADE: the stream tables that read it go first, and it is told."""
+    try:
+        table = engine.catalog.table(name)
+    except NotFoundError:
+        return
+    for reader in reversed(graph.all_dependents(streams.all(), table.uuid)):
+        streams.drop(TableName.of(reader.name))
+        warnings.warn(f"drop cascades to stream table {reader.name}", NoticeWarning, stacklevel=8)
 
 
 def rename_immv(streams: StreamTables, stream: StreamTable, to: TableName) -> None:

@@ -8,15 +8,20 @@ from dataclasses import dataclass
 from sqlglot import errors as glot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import TokenType
 
 from spark_trickle.errors import ParseError, Position
 from spark_trickle.sql.dialects import TrickleSpark
+from spark_trickle.sql.pg.dialect import TricklePostgres
+from spark_trickle.sql.pg.queries import Lookup
 from spark_trickle.sql.postgres import translate
 from spark_trickle.sql.text import Text
 
-DIALECTS: dict[str, type[Dialect]] = {"spark": TrickleSpark, "postgres": Postgres}
+DIALECTS: dict[str, type[Dialect]] = {"spark": TrickleSpark, "postgres": TricklePostgres}
+
+
+def unknown(_: str, __: str) -> None:
+    """Where no table is known."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +32,12 @@ class Parsed:
     text: Text
 
 
-def parse_query(sql: str, dialect: str = "spark") -> Parsed:
-    """Parse exactly one query; any other statement is refused."""
-    tree = _parse(sql, dialect)
+def parse_query(sql: str, dialect: str = "spark", lookup: Lookup = unknown) -> Parsed:
+    """Parse exactly one query; any other statement is refused.
+
+    ``lookup``: the columns of tables, which PostgreSQL's dialect needs to be translated.
+    """
+    tree = _parse(sql, dialect, lookup)
     text = Text(sql)
     while isinstance(tree, exp.Subquery) and not tree.args.get("alias") and _bare(tree):
         tree = tree.this
@@ -45,15 +53,15 @@ def parse_query(sql: str, dialect: str = "spark") -> Parsed:
     return Parsed(tree, text)
 
 
-def _parse(sql: str, dialect: str) -> exp.Expr:
+def _parse(sql: str, dialect: str, lookup: Lookup) -> exp.Expr:
     if dialect not in DIALECTS:
         names = ", ".join(sorted(DIALECTS))
         raise ParseError(f"unknown dialect: {dialect}", hint=f"one of: {names}")
     try:
         _refuse_open_lists(sql, dialect)
         trees = [tree for tree in DIALECTS[dialect]().parse(sql) if tree is not None]
-        if len(trees) == 1 and dialect != "spark":
-            trees = [translate(trees[0])]
+        if len(trees) == 1 and dialect != "spark" and isinstance(trees[0], exp.Query | exp.Values):
+            trees = [translate(trees[0], lookup)]
     except glot.ParseError as error:
         raise _parse_error(error, sql) from None
     except glot.TokenError as error:

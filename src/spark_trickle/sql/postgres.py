@@ -1,4 +1,4 @@
-"""PostgreSQL's SQL as Spark's: what sqlglot translates, and what it would translate wrongly.
+"""PostgreSQL's SQL as a tree of ours: read, translated by types, and read again as Spark's.
 
 The way is through text, because each dialect has node classes of its own for the same call.
 Positions travel inside the quoted identifiers. Whatever has no translation is refused.
@@ -6,49 +6,36 @@ Positions travel inside the quoted identifiers. Whatever has no translation is r
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
-from sqlglot import ErrorLevel, exp
-from sqlglot.errors import UnsupportedError
-from sqlglot.generators.spark import SparkGenerator
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
-from spark_trickle.errors import ParseError
-from spark_trickle.ir.decimals import decimal_type
-from spark_trickle.sql.dialects import TrickleSpark, TrickleSparkGenerator
-
-DIVISION = "typed_division__"
-"""``/`` of PostgreSQL: whether it keeps a fraction depends on types, which only bind knows."""
+from spark_trickle.errors import ParseError, Position
+from spark_trickle.sql.dialects import TrickleSpark
+from spark_trickle.sql.pg.dialect import TricklePostgres
+from spark_trickle.sql.pg.queries import Lookup, query_in
 
 _MARK = "\x1f"
-_ELEMENT = "element__"
 
 
-class _Generator(TrickleSparkGenerator):
-    TRANSFORMS: ClassVar[dict[Any, Any]] = {
-        kind: rule for kind, rule in SparkGenerator.TRANSFORMS.items() if kind is not exp.Select
-    }
-
-
-class _Translated(TrickleSpark):
-    Generator = _Generator
-
-
-def translate(tree: exp.Expr, *, runnable: bool = False) -> exp.Expr:
-    """A tree of PostgreSQL's dialect as a tree of ours; identifiers keep their positions.
-
-    ``runnable``: the result goes to Spark as it is, so it may only call what Spark has.
-    """
+def parse_postgres(sql: str) -> list[exp.Expr]:
+    """The statements of a text."""
     try:
-        prepared = tree.transform(_prepared)
-        if not runnable:
-            prepared = prepared.transform(_divided)
-        prepared = prepared.transform(_marked)
-        text = prepared.sql(_Translated, unsupported_level=ErrorLevel.RAISE)
-    except UnsupportedError as error:
-        raise ParseError(
-            f"this has no translation to Spark SQL: {str(error).splitlines()[0]}",
-            hint="write it in Spark SQL",
-        ) from None
+        return [tree for tree in TricklePostgres().parse(sql) if tree is not None]
+    except SqlglotError as error:
+        details = (getattr(error, "errors", None) or [{}])[0]
+        line, column = details.get("line"), details.get("col")
+        position = Position(sql, line, max(1, column - 1)) if line and column else None
+        message = details.get("description") or str(error).splitlines()[0]
+        raise ParseError(f"this is not PostgreSQL's SQL: {message}", position=position) from None
+
+
+def translate(tree: exp.Expr, lookup: Lookup) -> exp.Expr:
+    """A query of PostgreSQL's dialect as a tree of ours; identifiers keep their positions."""
+    holder = exp.Paren(this=tree.copy())  # what is replaced needs a parent
+    query_in(holder.this, lookup, {})
+    text = holder.this.transform(_marked).sql(TrickleSpark)
     result = TrickleSpark().parse(text)[0]
     assert result is not None
     for node in result.walk():
@@ -60,79 +47,18 @@ def translate(tree: exp.Expr, *, runnable: bool = False) -> exp.Expr:
     return result
 
 
+def tables_named(tree: exp.Expr) -> Iterator[tuple[str, str]]:
+    """Schema and name of every table that a statement names, without its WITH queries."""
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier):
+            schema = table.db if table.db.lower() not in ("public", "pg_catalog") else ""
+            if schema or table.name.lower() not in ctes:
+                yield schema, table.name
+
+
 def _marked(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Identifier) and "start" in node.meta:
         name = f"{node.name}{_MARK}{node.meta['start']}{_MARK}{node.meta['end']}"
         return exp.Identifier(this=name, quoted=True)
     return node
-
-
-def _prepared(node: exp.Expr) -> exp.Expr:
-    """Constructs whose meaning sqlglot would lose on the way."""
-    if isinstance(node, exp.DataType) and node.this == exp.DType.DECIMAL and not node.expressions:
-        return decimal_type(38, 18)
-    if isinstance(node, exp.Fetch):
-        _refuse_ties(node)
-    if isinstance(node, exp.ArrayAgg | exp.GroupConcat) and isinstance(node.this, exp.Order):
-        raise UnsupportedError("ORDER BY inside an aggregate")
-    if isinstance(node, exp.Binary) and isinstance(node, exp.Predicate):
-        return _compared_with_array(node)
-    if isinstance(node, exp.Unnest | exp.Lateral | exp.Table):
-        return _exploded(node)
-    return node
-
-
-def _divided(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Div) and node.args.get("typed"):
-        # transform() goes on into what it returns only if it is the same node.
-        parts = (_operand(node.this), _operand(node.expression))
-        return exp.Anonymous(this=DIVISION, expressions=[p.transform(_divided) for p in parts])
-    return node
-
-
-def _operand(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node.copy()
-
-
-def _refuse_ties(node: exp.Fetch) -> None:
-    options = node.args.get("limit_options")
-    if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
-        raise UnsupportedError("FETCH … WITH TIES or PERCENT")
-
-
-def _compared_with_array(node: exp.Expr) -> exp.Expr:
-    """``x = ANY (array)``: there is an element that compares TRUE."""
-    right = node.args.get("expression")
-    if isinstance(right, exp.Anonymous) and str(right.this).upper() == "ALL":
-        raise UnsupportedError("ALL of an array")
-    if not isinstance(right, exp.Any) or isinstance(_operand(right.this), exp.Query):
-        return node
-    array = _operand(right.this)
-    if isinstance(node, exp.EQ):
-        return exp.Anonymous(this="array_contains", expressions=[array, node.this.copy()])
-    element = exp.to_identifier(_ELEMENT)
-    test = type(node)(this=node.this.copy(), expression=element.copy())
-    condition = exp.Lambda(this=test, expressions=[element])
-    return exp.Anonymous(this="exists", expressions=[array, condition])
-
-
-def _exploded(node: exp.Expr) -> exp.Expr:
-    """``unnest`` and ``generate_series`` in FROM make rows: a lateral explode."""
-    call = node.this if isinstance(node, exp.Lateral | exp.Table) else node
-    if isinstance(call, exp.ExplodingGenerateSeries):
-        ends = [call.args["start"], call.args["end"], call.args.get("step")]
-        bounds = [end.copy() for end in ends if end is not None]
-        array: exp.Expr = exp.Anonymous(this="sequence", expressions=bounds)
-    elif isinstance(call, exp.Unnest):
-        if len(call.expressions) != 1 or call.args.get("offset"):
-            raise UnsupportedError("unnest of several arrays or WITH ORDINALITY")
-        array = call.expressions[0].copy()
-    else:
-        return node
-    alias = node.args.get("alias")
-    name = alias.this.copy() if alias is not None and alias.this else exp.to_identifier("unnest")
-    columns = [c.copy() for c in (alias.args.get("columns") or [])] if alias is not None else []
-    table = exp.TableAlias(this=name, columns=columns or [name.copy()])
-    return exp.Lateral(this=exp.Explode(this=array), alias=table, view=False, outer=False)

@@ -2,28 +2,82 @@
 
 from __future__ import annotations
 
-import sqlglot
-from sqlglot.errors import SqlglotError
+from collections.abc import Iterator
 
-from spark_trickle.errors import ParseError, Position
-from spark_trickle.sql.postgres import translate
+from sqlglot import exp
+
+from spark_trickle.errors import ParseError
+from spark_trickle.sql.dialects import TrickleSpark
+from spark_trickle.sql.pg.changes import delete, insert, plain_table, update
+from spark_trickle.sql.pg.parts import all_known
+from spark_trickle.sql.pg.queries import Lookup
+from spark_trickle.sql.pg.structure import alter, create
+from spark_trickle.sql.pg.types import refusal
+from spark_trickle.sql.postgres import parse_postgres, translate
+
+DIALECTS = ("postgres", "spark")
 
 
-def to_spark(sql: str, dialect: str) -> str:
-    """``sql`` itself for Spark's dialect, else its translation."""
+def to_spark(sql: str, dialect: str, lookup: Lookup) -> list[str]:
+    """The statement itself in Spark's dialect, else its translation: one statement or several."""
     if dialect == "spark":
-        return sql
-    if dialect != "postgres":
-        raise ParseError(f"unknown dialect: {dialect}", hint="one of: postgres, spark")
-    try:
-        trees = [tree for tree in sqlglot.parse(sql, read="postgres") if tree is not None]
-    except SqlglotError as error:
-        details = (getattr(error, "errors", None) or [{}])[0]
-        line, column = details.get("line"), details.get("col")
-        position = Position(sql, line, max(1, column - 1)) if line and column else None
-        message = details.get("description") or str(error)
-        raise ParseError(f"this is not PostgreSQL's SQL: {message}", position=position) from None
+        return [sql]
+    known_dialect(dialect)
+    trees = parse_postgres(sql)
     if len(trees) != 1:
         raise ParseError("send one statement at a time")
-    # Spark's own generator, because this text goes to Spark: it rewrites DISTINCT ON.
-    return str(translate(trees[0], runnable=True).sql(dialect="spark"))
+    return translated(trees[0], lookup)
+
+
+def known_dialect(dialect: str) -> None:
+    if dialect not in DIALECTS:
+        raise ParseError(f"unknown dialect: {dialect}", hint=f"one of: {', '.join(DIALECTS)}")
+
+
+def is_listing(text: str) -> bool:
+    """SHOW and DESCRIBE are the same in every dialect."""
+    words = text.split(None, 1)
+    return bool(words) and words[0].upper() in ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
+
+
+def translated(tree: exp.Expr, lookup: Lookup) -> list[str]:
+    """A statement of PostgreSQL's as statements of Spark's."""
+    if not isinstance(tree, exp.Query | exp.Alter):
+        all_known(tree)
+    return [_text(part) for part in _parts(tree, lookup)]
+
+
+def _parts(tree: exp.Expr, lookup: Lookup) -> Iterator[exp.Expr]:
+    match tree:
+        case exp.Query() | exp.Values():
+            yield translate(tree, lookup)
+        case exp.Insert():
+            yield insert(tree, lookup)
+        case exp.Update():
+            yield update(tree, lookup)
+        case exp.Delete():
+            yield delete(tree, lookup)
+        case exp.Create():
+            yield create(tree, lookup)
+        case exp.Alter():
+            yield from alter(tree, lookup)
+        case exp.TruncateTable():
+            for table in tree.expressions:
+                yield exp.TruncateTable(expressions=[plain_table(table)])
+        case exp.Drop():
+            for table in tree.args.get("tables") or [tree.this]:
+                yield exp.Drop(
+                    this=plain_table(table), kind=tree.args["kind"], exists=tree.args.get("exists")
+                )
+        case exp.Describe():
+            yield tree
+        case _:
+            raise refusal(f"the statement {tree.sql('postgres')[:40]!r}")
+
+
+def _text(tree: exp.Expr) -> str:
+    # Spark's own generator rewrites DISTINCT ON, which Spark does not have.
+    rewritten = tree.find(exp.Distinct) is not None and any(
+        node.args.get("on") for node in tree.find_all(exp.Distinct)
+    )
+    return str(tree.sql("spark" if rewritten else TrickleSpark))

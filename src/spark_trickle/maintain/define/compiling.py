@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from sqlglot import exp
 
@@ -16,27 +17,33 @@ from spark_trickle.ir.walk import children, nodes, reads, scans
 from spark_trickle.maintain.records.streams import Source as Origin
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.spark.facts import Meaning
-from spark_trickle.statements.dialect import to_spark
+from spark_trickle.sql.postgres import parse_postgres, tables_named
 from spark_trickle.statements.names import find_tables
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.records import Table
+from spark_trickle.storage.records import DEFAULT_SCHEMA, Table, TableName
 
 _KEPT = 256
 
 
 def tables_read(catalog: Catalog, query: str, dialect: str, version: int) -> dict[str, Table]:
     """The tables of the lake that a query names, by their full names."""
-    text = to_spark(query, dialect)
     found: dict[str, Table] = {}
-    for reference in find_tables(text):
-        if len(reference.name.parts) > 2:
-            continue
-        try:
-            table = catalog.table(table_name(reference.name), version)
-        except NotFoundError:
-            continue
-        found[str(table)] = table
+    for name in _names(query, dialect):
+        with suppress(NotFoundError):
+            table = catalog.table(name, version)
+            found[str(table)] = table
     return found
+
+
+def _names(query: str, dialect: str) -> Iterator[TableName]:
+    if dialect == "postgres":
+        for tree in parse_postgres(query):
+            for schema, name in tables_named(tree):
+                yield TableName(schema or DEFAULT_SCHEMA, name)
+        return
+    for reference in find_tables(query):
+        if len(reference.name.parts) <= 2:
+            yield table_name(reference.name)
 
 
 class Compiler:

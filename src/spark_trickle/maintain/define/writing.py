@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from spark_trickle.errors import TrickleError
+from spark_trickle.execute.postgres import lookup_in
 from spark_trickle.execute.states import SnapshotSource
 from spark_trickle.execute.views import Expanded, expanded, find_view
 from spark_trickle.maintain.define.definer import Definition
 from spark_trickle.maintain.records.streams import StreamTable
+from spark_trickle.sql.postgres import parse_postgres, tables_named
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.parameters import in_users_text
 from spark_trickle.statements.splices import Spliced
@@ -38,7 +40,13 @@ def expanded_query(catalog: Catalog, query: str, dialect: str) -> Expanded:
     if not catalog.views():
         return Expanded(Spliced(query, ()), ())
     state = SnapshotSource(catalog, catalog.version())
-    return expanded(to_spark(query, dialect), lambda name: find_view(state, name))
+    text = query
+    if dialect == "postgres":
+        named = {name.lower() for tree in parse_postgres(query) for _, name in tables_named(tree)}
+        if not named & {view.name.lower() for view in catalog.views()}:
+            return Expanded(Spliced(query, ()), ())
+        (text,) = to_spark(query, dialect, lookup_in(state))
+    return expanded(text, lambda name: find_view(state, name))
 
 
 def definition_of(

@@ -13,7 +13,6 @@ from spark_trickle.execute.states import version_at
 from spark_trickle.maintain.records.behind import behind
 from spark_trickle.maintain.records.graph import all_dependents
 from spark_trickle.maintain.records.streams import SUSPENDED, StreamTable
-from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.names import TableReference, find_tables
 from spark_trickle.storage.catalog.catalog import Catalog
 
@@ -43,7 +42,7 @@ def needed(catalog: Catalog, streams: list[StreamTable]) -> list[Needed]:
         versions = [source.version for source in stream.sources] if late else []
         versions += [
             _version(catalog, reference)
-            for reference in find_tables(to_spark(stream.query, stream.dialect))
+            for reference in (find_tables(stream.query) if stream.dialect == "spark" else ())
             if reference.version is not None or reference.timestamp is not None
         ]
         found += [Needed(version, stream.name, stream.uuid in held) for version in versions]

@@ -10,10 +10,12 @@ from sqlglot import exp
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
+from spark_trickle.execute.postgres import table_columns
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.pinned import Pinned, PinnedSource
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import parse_query
+from spark_trickle.sql.pg.queries import Columns
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.parse import Query, parse_statement
 
@@ -26,10 +28,16 @@ def text_frame(
     engine: Engine, run: Run, query: str, dialect: str, pinned: Mapping[str, Pinned]
 ) -> DataFrame:
     """The rows of a query at the pinned versions, in the session of the run."""
-    text = to_spark(query, dialect)
-    tree = parse_query(query, dialect).tree
-    if tree.find(exp.Fetch) is not None:  # Spark knows LIMIT only
-        text = tree.sql(TrickleSpark)
+    tables = {str(p.table.full_name.name).lower(): p.table for p in pinned.values()}
+    tables |= {".".join(p.table.full_name.key): p.table for p in pinned.values()}
+
+    def lookup(schema: str, name: str) -> Columns | None:
+        found = tables.get(f"{schema}.{name}" if schema else name)
+        return None if found is None else table_columns(found)
+
+    (text,) = to_spark(query, dialect, lookup)
+    if dialect == "spark" and parse_query(query).tree.find(exp.Fetch) is not None:
+        text = parse_query(query).tree.sql(TrickleSpark)  # Spark knows LIMIT only
     statement = parse_statement(text)
     if not isinstance(statement, Query):
         raise UserError("a stream table is defined by a query", hint="write AS SELECT …")

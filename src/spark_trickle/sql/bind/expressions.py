@@ -12,7 +12,6 @@ from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.scalars import enclosed, is_chain, rebuilt_chain, ref
 from spark_trickle.sql.bind.scope import Field, Scope, resolve
 from spark_trickle.sql.bind.session import Environment, Nested, NestedQuery, Rows, Unbuildable
-from spark_trickle.sql.postgres import DIVISION
 from spark_trickle.sql.types import coercion as c
 from spark_trickle.sql.types.builtins import BUILTINS
 from spark_trickle.sql.types.clock import reads_clock
@@ -25,7 +24,7 @@ from spark_trickle.sql.types.functions import (
     is_collated,
     is_volatile,
 )
-from spark_trickle.sql.types.infer import COMPARISONS, infer, require_comparable, type_of
+from spark_trickle.sql.types.infer import COMPARISONS, infer, require_comparable
 
 BindQuery = Callable[[exp.Expr, Environment], Rows]
 
@@ -141,8 +140,6 @@ class Binder:
 
     def _call(self, node: exp.Anonymous) -> exp.Expression:
         name = str(node.name).lower()
-        if name == DIVISION:
-            return self._division(node)
         if name not in BUILTINS:
             self._registered(node, name)
         if name == "struct":
@@ -202,16 +199,6 @@ class Binder:
                 name = argument.name
             arguments += [exp.Literal.string(name), self.bind(value)]
         return arguments
-
-    def _division(self, call: exp.Anonymous) -> exp.Expression:
-        """PostgreSQL's ``/`` of two integers has no fraction."""
-        left, right = (self.bind(argument) for argument in call.expressions)
-        whole = type_of(left).this in c.INTEGERS and type_of(right).this in c.INTEGERS
-        if whole:
-            result: exp.Expression = exp.IntDiv(this=enclosed(left), expression=enclosed(right))
-        else:
-            result = exp.Div(this=enclosed(left), expression=enclosed(right), typed=False)
-        return self._typed(result, call)
 
     def star(self, node: exp.Expr) -> list[Field]:
         """The columns behind ``*`` or ``t.*``, without those of EXCEPT."""

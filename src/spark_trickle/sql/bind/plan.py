@@ -12,6 +12,19 @@ from spark_trickle.ir.types import Blocker, Notice, Source
 from spark_trickle.sql.bind.query import bind_query
 from spark_trickle.sql.bind.session import Environment, Session, Unbuildable
 from spark_trickle.sql.parse import parse_query
+from spark_trickle.sql.pg.queries import Columns, Lookup
+from spark_trickle.sql.pg.types import from_spark
+
+
+def columns_of(sources: Mapping[str, Source]) -> Lookup:
+    """The columns of sources, for a translation."""
+    by_name = {name.lower(): source for name, source in sources.items()}
+
+    def lookup(schema: str, name: str) -> Columns | None:
+        found = by_name.get(f"{schema}.{name}" if schema else name)
+        return None if found is None else [(c.name, from_spark(c.type)) for c in found.columns]
+
+    return lookup
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,7 @@ def bind(
     functions: Mapping[str, bool] | None = None,
 ) -> Bound:
     """Parse and bind one query; raises ParseError, BindError or UnsupportedQueryError."""
-    parsed = parse_query(sql, dialect)
+    parsed = parse_query(sql, dialect, columns_of(sources))
     session = Session(
         sources,
         views or {},
