@@ -13,7 +13,8 @@ from spark_trickle.compat import pgivm, pgtrickle, watching
 from spark_trickle.compat.calls import Answerer
 from spark_trickle.compat.functions import Desk, Function
 from spark_trickle.execute.engine import Engine
-from spark_trickle.execute.postgres import arrow_columns, lookup_in
+from spark_trickle.execute.kept_rows import arrow_columns
+from spark_trickle.execute.postgres import lookup_in
 from spark_trickle.execute.states import Source, table_name
 from spark_trickle.maintain.service import StreamTables
 from spark_trickle.sql.pg.changes import plain_table

@@ -16,13 +16,13 @@ from sqlglot import exp
 
 from spark_trickle.errors import NotFoundError, ParseError, UserError
 from spark_trickle.execute.engine import Engine
+from spark_trickle.execute.kept_rows import arrow_columns, first, repeated
 from spark_trickle.execute.states import Source, TransactionSource
-from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.changes import assignments, columns_of, insert, plain_table, target_scope
 from spark_trickle.sql.pg.expressions import Expressions
 from spark_trickle.sql.pg.parts import all_known
 from spark_trickle.sql.pg.queries import Columns, Lookup, Relation
-from spark_trickle.sql.pg.types import PgType, from_spark, refuse
+from spark_trickle.sql.pg.types import from_spark, refuse
 from spark_trickle.sql.postgres import parse_postgres, tables_named
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.dialect import known_dialect, translated
@@ -262,12 +262,12 @@ class PostgresRunner:
             refuse("ON CONFLICT on other columns than the primary key")
         action = str(conflict.args["action"].this).upper()
         rows = self._engine.relations[kept]()
-        repeated = _repeated(rows, list(table.primary_key))
-        if repeated and action != "DO NOTHING":
+        again = repeated(rows, list(table.primary_key))
+        if again and action != "DO NOTHING":
             raise UserError("ON CONFLICT DO UPDATE command cannot affect row a second time")
-        if repeated:
+        if again:
             self._forget(kept)
-            kept = self._keep(_first(rows, list(table.primary_key)), self._tables.get(kept))
+            kept = self._keep(first(rows, list(table.primary_key)), self._tables.get(kept))
         return self._run(self._merge_text(conflict, target, names, kept, table))
 
     def _merge_text(
@@ -327,25 +327,6 @@ class PostgresRunner:
                 self._engine.relations.pop(name, None)
 
 
-def arrow_columns(rows: pa.Table) -> Columns:
-    """The columns of rows that are in this process."""
-    return [(field.name, _type(field.type)) for field in rows.schema]
-
-
-def _type(type: pa.DataType) -> PgType:
-    if pa.types.is_decimal(type):
-        return from_spark(
-            exp.DataType.build(f"decimal({type.precision},{type.scale})", dialect="spark")
-        )
-    if pa.types.is_timestamp(type):
-        return t.TIMESTAMP if type.tz is None else t.TIMESTAMPTZ
-    return _ARROW.get(str(type), t.OPAQUE)
-
-
-_ARROW = {"int16": t.INT2, "int32": t.INT4, "int64": t.INT8, "float": t.FLOAT4, "double": t.FLOAT8}
-_ARROW |= {"string": t.TEXT, "large_string": t.TEXT, "bool": t.BOOL, "date32[day]": t.DATE}
-
-
 def _same(table: pa.Table) -> pa.Table:
     return table
 
@@ -388,27 +369,3 @@ def _point(tree: exp.Expr, known: dict[str, str]) -> None:
                 table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
             table.set("this", exp.to_identifier(kept))
             table.set("db", exp.to_identifier(_OURS))
-
-
-def _repeated(rows: pa.Table, keys: list[str]) -> bool:
-    complete = _complete(rows, keys)
-    return bool(complete.group_by(keys).aggregate([]).num_rows < complete.num_rows)
-
-
-def _complete(rows: pa.Table, keys: list[str]) -> pa.Table:
-    """Without NULL in the key: it never is the same as another."""
-    for key in keys:
-        rows = rows.filter(rows.column(key).is_valid())
-    return rows
-
-
-def _first(rows: pa.Table, keys: list[str]) -> pa.Table:
-    """Of rows with one key the first."""
-    seen: set[tuple[Any, ...]] = set()
-    kept = []
-    for i, record in enumerate(rows.select(keys).to_pylist()):
-        key = tuple(record.values())
-        if None in key or key not in seen:
-            kept.append(i)
-        seen.add(key)
-    return rows.take(kept)

@@ -37,7 +37,7 @@ def known_dialect(dialect: str) -> None:
 def is_listing(text: str) -> bool:
     """SHOW and DESCRIBE are the same in every dialect."""
     words = text.split(None, 1)
-    return bool(words) and words[0].upper() in ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
+    return bool(words) and words[0].upper() in ("SHOW", "DESCRIBE", "DESC")
 
 
 def translated(tree: exp.Expr, lookup: Lookup) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from sqlglot import exp
 
@@ -13,18 +13,10 @@ from spark_trickle.sql.pg.aggregates import AGGREGATES, WINDOWS, aggregate, coun
 from spark_trickle.sql.pg.casts import coerced, converted
 from spark_trickle.sql.pg.functions import function
 from spark_trickle.sql.pg.literals import interval, number_literal
+from spark_trickle.sql.pg.meeting import Scope, bracketed, met, named, opposite
 from spark_trickle.sql.pg.parts import all_known
 from spark_trickle.sql.pg.types import PgType, common, from_postgres, length_of, refusal, refuse
 from spark_trickle.sql.pg.values import Value, call, number, text
-
-
-class Scope(Protocol):
-    """Where names are looked up and subqueries translated."""
-
-    def column(self, column: exp.Column) -> PgType: ...
-
-    def subquery(self, query: exp.Expr) -> list[PgType]:
-        """Translate it in place; the types of its columns."""
 
 
 class Expressions:
@@ -36,7 +28,7 @@ class Expressions:
     def value(self, node: exp.Expr) -> Value:
         rule = _RULES.get(type(node))
         if rule is None:
-            refuse(f"{_named(node)} has no proven translation")
+            refuse(f"{named(node)} has no proven translation")
         all_known(node)
         return rule(self, node)
 
@@ -91,7 +83,7 @@ class Expressions:
                 return moved
         if left.type == right.type == t.UNKNOWN:
             refuse("arithmetic of literals in quotes")
-        left, right = _met(left, right)
+        left, right = met(left, right)
         for side in (left, right):
             if not side.type.is_number:
                 refuse(f"{node.key} of {left.type} and {right.type}")
@@ -108,13 +100,13 @@ class Expressions:
         quantified = node.expression
         if isinstance(quantified, exp.Any | exp.All):
             return self._any(node, quantified)
-        left, right = _met(self.value(node.this), self.value(node.expression))
+        left, right = met(self.value(node.this), self.value(node.expression))
         type_ = common([left.type, right.type], "comparison")
         return Value(
             exp.Paren(
                 this=kind(
-                    this=_bracketed(coerced(left, type_).tree),
-                    expression=_bracketed(coerced(right, type_).tree),
+                    this=bracketed(coerced(left, type_).tree),
+                    expression=bracketed(coerced(right, type_).tree),
                 )
             ),
             t.BOOL,
@@ -143,12 +135,12 @@ class Expressions:
         raise refusal("= ANY of an array that is not written out")
 
     def _distinct_from(self, node: exp.Expr) -> Value:
-        left, right = _met(self.value(node.this), self.value(node.expression))
+        left, right = met(self.value(node.this), self.value(node.expression))
         type_ = common([left.type, right.type], "IS DISTINCT FROM")
         same = exp.Paren(
             this=exp.NullSafeEQ(
-                this=_bracketed(coerced(left, type_).tree),
-                expression=_bracketed(coerced(right, type_).tree),
+                this=bracketed(coerced(left, type_).tree),
+                expression=bracketed(coerced(right, type_).tree),
             )
         )
         return Value(same if isinstance(node, exp.NullSafeEQ) else exp.Not(this=same), t.BOOL)
@@ -156,14 +148,14 @@ class Expressions:
     def _is(self, node: exp.Expr) -> Value:
         what = node.expression
         if isinstance(what, exp.Null):
-            test = exp.Is(this=_bracketed(self.plain(node.this)), expression=exp.Null())
+            test = exp.Is(this=bracketed(self.plain(node.this)), expression=exp.Null())
         elif isinstance(what, exp.Boolean):
             inner = exp.Paren(this=self.condition(node.this))
             test = exp.NullSafeEQ(this=inner, expression=what.copy())  # type: ignore[assignment]
         else:
             raise refusal(f"IS {what.sql('postgres')}")
         found = Value(exp.Paren(this=test), t.BOOL)
-        return _negated(found) if node.args.get("negate") else found
+        return opposite(found) if node.args.get("negate") else found
 
     def _between(self, node: exp.Expr) -> Value:
         if node.args.get("symmetric"):
@@ -184,14 +176,14 @@ class Expressions:
             type_ = common([left.type, types[0]], "IN")
             if types[0] not in (type_, t.UNKNOWN) and not types[0].is_exact:
                 refuse(f"IN of {left.type} and {types[0]}")
-            return Value(exp.In(this=_bracketed(coerced(left, type_).tree), query=query), t.BOOL)
+            return Value(exp.In(this=bracketed(coerced(left, type_).tree), query=query), t.BOOL)
         if isinstance(node.this, exp.Tuple):
             refuse("IN with rows")
         values = [self.value(item) for item in (node.this, *node.expressions)]
         type_ = common([v.type for v in values], "IN")
         trees = [coerced(v, type_).tree for v in values]
         return Value(
-            exp.Paren(this=exp.In(this=_bracketed(trees[0]), expressions=trees[1:])), t.BOOL
+            exp.Paren(this=exp.In(this=bracketed(trees[0]), expressions=trees[1:])), t.BOOL
         )
 
     def _like(self, node: exp.Expr) -> Value:
@@ -201,7 +193,7 @@ class Expressions:
             all_known(node)
         value, by = self.value(node.this), self.value(node.expression)
         found = texts.like(value, by, any_case=isinstance(node, exp.ILike), escape=escape)
-        return _negated(found) if node.args.get("negate") else found
+        return opposite(found) if node.args.get("negate") else found
 
     def _matches(self, node: exp.Expr) -> Value:
         value, by = self.value(node.this), self.value(node.expression)
@@ -369,34 +361,6 @@ class Expressions:
             return tree
 
         return Value(inner.tree.transform(windowed), inner.type)
-
-
-def _negated(value: Value) -> Value:
-    return Value(exp.Not(this=exp.Paren(this=value.tree)), t.BOOL)
-
-
-def _met(left: Value, right: Value) -> tuple[Value, Value]:
-    """A literal in quotes becomes what stands beside it."""
-    if left.type == t.UNKNOWN and right.type not in (t.UNKNOWN, t.OPAQUE):
-        left = _literal_beside(left, right.type)
-    elif right.type == t.UNKNOWN and left.type not in (t.UNKNOWN, t.OPAQUE):
-        right = _literal_beside(right, left.type)
-    return left, right
-
-
-def _literal_beside(value: Value, type_: PgType) -> Value:
-    free = t.NUMERIC if type_.kind == "numeric" and value.is_literal else type_
-    return coerced(value, free)
-
-
-def _bracketed(tree: exp.Expr) -> exp.Expr:
-    simple = exp.Column | exp.Literal | exp.Anonymous | exp.Paren | exp.Cast | exp.Subquery
-    return tree if isinstance(tree, simple) else exp.Paren(this=tree)
-
-
-def _named(node: exp.Expr) -> str:
-    shown = node.sql("postgres")
-    return f"{type(node).__name__}: {shown if len(shown) < 60 else shown[:57] + '…'}"
 
 
 _E = Expressions

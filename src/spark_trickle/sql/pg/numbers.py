@@ -242,9 +242,10 @@ def total(value: Value, distinct: bool) -> Value:
     if type in (t.INT2, t.INT4):
         return Value(_aggregate("sum", value.tree, distinct), t.INT8)
     if type.is_exact:
-        wide = numeric(DIGITS, as_numeric(type).scale, free=type.free)
-        inner = coerced(value, as_numeric(type))
-        return Value(cast(_aggregate("sum", inner.tree, distinct), wide), wide)
+        own = as_numeric(type)
+        # Spark's own type of a sum: ten digits more.
+        wide = numeric(min(DIGITS, own.precision + 10), own.scale, free=type.free)
+        return Value(_aggregate("sum", coerced(value, own).tree, distinct), wide)
     if type == t.FLOAT8:
         return Value(_aggregate("sum", value.tree, distinct), type)
     raise refusal(f"sum of {type}")
@@ -260,7 +261,7 @@ def average(value: Value, distinct: bool) -> Value:
     own = as_numeric(type)
     inner = coerced(value, own)
     limited = numeric(min(DIGITS, own.precision + 10), own.scale, free=own.free)
-    summed = Value(cast(_aggregate("sum", inner.tree, distinct), limited), limited)
+    summed = Value(_aggregate("sum", inner.tree, distinct), limited)
     counted = numeric(19, 0)
     rows = Value(cast(_aggregate("count", value.tree.copy(), distinct), counted), counted)
     return quotient(summed, rows)
