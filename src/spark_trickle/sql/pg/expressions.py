@@ -261,12 +261,6 @@ class Expressions:
     def _position(self, node: exp.Expr) -> Value:
         return texts.position(self.value(node.args["substr"]), self.value(node.this))
 
-    def _today(self, _: exp.Expr) -> Value:
-        return Value(call("current_date"), t.DATE)
-
-    def _now(self, _: exp.Expr) -> Value:
-        return Value(call("current_timestamp"), t.TIMESTAMPTZ)
-
     def _exists(self, node: exp.Expr) -> Value:
         result = node.copy()
         self._scope.subquery(result.this)
@@ -392,8 +386,8 @@ _RULES: dict[type[exp.Expr], Callable[[Expressions, Any], Value]] = {
     exp.Substring: _E._substring,
     exp.Trim: _E._trim,
     exp.StrPosition: _E._position,
-    exp.CurrentDate: _E._today,
-    exp.CurrentTimestamp: _E._now,
+    exp.CurrentDate: lambda *_: Value(call("current_date"), t.DATE),
+    exp.CurrentTimestamp: lambda *_: Value(call("current_timestamp"), t.TIMESTAMPTZ),
     exp.Exists: _E._exists,
     exp.Subquery: _E._scalar,
     exp.Anonymous: _E._call,
