@@ -150,7 +150,8 @@ class Lake(StreamTableMethods):
         tree = one_statement(text, dialect)
         if is_query(tree):
             now = self._now()
-            (sql,) = translated(tree, lookup_in(now))
+            (sql,) = translated(tree, lookup_in(now, self._engine.names.schema))
+            sql = self._engine.names.statement(sql).text
             statement = ast.parse_statement(sql)
             assert isinstance(statement, ast.Query)
             return self._engine.query(sql, statement, now)

@@ -33,12 +33,12 @@ _OURS = "trickle"
 _numbers = itertools.count(1)
 
 
-def lookup_in(source: Source) -> Lookup:
-    """The columns of a state's tables."""
+def lookup_in(source: Source, used: str = DEFAULT_SCHEMA) -> Lookup:
+    """The columns of a state's tables; ``used``: the schema of names without one."""
 
     def lookup(schema: str, name: str) -> Columns | None:
         try:
-            table = source.table(TableName(schema or DEFAULT_SCHEMA, name))
+            table = source.table(TableName(schema or used, name))
         except NotFoundError:
             return None
         return table_columns(table)
@@ -72,12 +72,14 @@ def one_statement(sql: str, dialect: str) -> exp.Expr:
 class Before(TransactionSource):
     """A transaction's tables as they were when a statement began."""
 
-    def __init__(self, source: TransactionSource, tables: Iterator[tuple[str, str]]) -> None:
+    def __init__(
+        self, source: TransactionSource, tables: Iterator[tuple[str, str]], used: str
+    ) -> None:
         super().__init__(source.catalog, source.tx)
         self._plans: dict[tuple[int, str], ScanPlan] = {}
         for schema, name in tables:
             try:
-                table = source.table(TableName(schema or DEFAULT_SCHEMA, name))
+                table = source.table(TableName(schema or used, name))
             except NotFoundError:
                 continue
             self._plans[table.id, table.uuid] = source.scan(table)
@@ -92,9 +94,10 @@ class PostgresRunner:
     def __init__(self, engine: Engine, source: TransactionSource, tree: exp.Expr) -> None:
         self._engine = engine
         self._tree = tree
-        self._source = Before(source, tables_named(tree))
+        used = engine.names.schema
+        self._source = Before(source, tables_named(tree), used)
         self._tables: dict[str, Columns] = {}
-        plain = lookup_in(self._source)
+        plain = lookup_in(self._source, used)
         self._lookup: Lookup = lambda schema, name: (
             self._tables.get(name) if schema == _OURS else plain(schema, name)
         )
@@ -168,16 +171,19 @@ class PostgresRunner:
         return total
 
     def _run(self, text: str) -> int | None:
+        text = self._engine.names.statement(text).text
         statement = ast.parse_statement(text)
-        if isinstance(statement, ast.Query | ast.ShowTables | ast.ShowSchemas | ast.Describe):
+        if isinstance(statement, ast.Query | ast.Listing | ast.Use):
             raise UserError("this statement answers rows, and none are asked for here")
-        return self._engine.change(text, statement, self._source)
+        affected = self._engine.change(text, statement, self._source)
+        return affected if isinstance(affected, int) else None
 
     def _read(self, tree: exp.Expr) -> pa.Table:
         (text,) = translated(tree, self._lookup)
         return self._spark(text)
 
     def _spark(self, text: str) -> pa.Table:
+        text = self._engine.names.statement(text).text
         statement = ast.parse_statement(text)
         assert isinstance(statement, ast.Query)
         found: pa.Table = self._engine.query(text, statement, self._source).toArrow()
@@ -190,7 +196,7 @@ class PostgresRunner:
         self._run(_insert_text(target, names, kept))
         columns = columns_of(target, self._lookup)
         missing = [name for name, _ in columns if name not in names]
-        table = self._source.table(_name(target))
+        table = self._source.table(self._name(target))
         if any((column := table.column(name)) is not None and column.default for name in missing):
             refuse("RETURNING where columns take their defaults", "give all columns")
         items = [
@@ -254,7 +260,7 @@ class PostgresRunner:
         conflict = tree.args["conflict"]
         all_known(conflict)
         target, names, kept = self._offered(tree)
-        table = self._source.table(_name(target))
+        table = self._source.table(self._name(target))
         keys = [item.this.name for item in conflict.args.get("conflict_keys") or []]
         if conflict.args.get("constraint") or not table.primary_key:
             refuse("ON CONFLICT where the table has no primary key, or by the name of a constraint")
@@ -308,6 +314,10 @@ class PostgresRunner:
         )
         return str(merge.sql("spark"))
 
+    def _name(self, table: exp.Table) -> TableName:
+        place = plain_table(table)
+        return TableName(place.db or self._engine.names.schema, place.name)
+
     def _keep(self, rows: pa.Table, columns: Columns | None = None) -> str:
         """Rows as a relation that the rest of the statement can read; its name."""
         name = f"__step_{next(_numbers)}"
@@ -329,11 +339,6 @@ class PostgresRunner:
 
 def _same(table: pa.Table) -> pa.Table:
     return table
-
-
-def _name(table: exp.Table) -> TableName:
-    place = plain_table(table)
-    return TableName(place.db or DEFAULT_SCHEMA, place.name)
 
 
 def _alias(table: exp.Table) -> exp.TableAlias:
