@@ -12,7 +12,7 @@ SELECT pgivm.create_immv('lr (r, si, sj, t)', 'SELECT r.i, s.i, s.j, t.j FROM r 
 SELECT pgivm.create_immv('rl (r, si, sj, t)', 'SELECT r.i, s.i, s.j, t.j FROM r RIGHT JOIN s ON r.i = s.i LEFT JOIN t ON s.j = t.j');
 SELECT pgivm.create_immv('il (r, si, sj, t)', 'SELECT r.i, s.i, s.j, t.j FROM r JOIN s ON r.i = s.i LEFT JOIN t ON s.j = t.j');
 SELECT pgivm.create_immv('four (r, s, t, u)', 'SELECT r.i, s.j, t.j, u.i FROM (r FULL JOIN s ON r.i = s.i) FULL JOIN (t FULL JOIN u ON t.j = u.j) ON r.i = u.i');
-SELECT pgivm.create_immv('some (r, s)', 'SELECT r.i, s.j FROM r FULL JOIN s ON r.i = s.i WHERE s.j > 1');
+SELECT pgivm.create_immv('part (r, s)', 'SELECT r.i, s.j FROM r FULL JOIN s ON r.i = s.i WHERE s.j > 1');
 SELECT pgivm.create_immv('self (a, b)', 'SELECT a.i, b.i FROM r AS a FULL JOIN r AS b ON a.i = b.i + 1');
 SELECT pgivm.create_immv('uniq (r, s)', 'SELECT DISTINCT r.i, s.i FROM r FULL JOIN s ON r.i = s.i');
 INSERT INTO r VALUES (1), (2), (3), (7);

@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.postgres,
     pytest.mark.filterwarnings("ignore::spark_trickle.errors.NoticeWarning"),
 ]
-SHORT = ("b_duplicates.sql", "d_several_changes.sql")
-"""These run in ``make test``; the others take minutes."""
+SHORT = ("b_duplicates.sql",)
+"""These run in ``make test``; all of them take minutes."""
 
 
 def files() -> list[Any]:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import sqlglot
 from sqlglot import exp
 
 from spark_trickle.errors import NotFoundError, ParseError, UserError
@@ -22,7 +23,7 @@ from spark_trickle.sql.pg.changes import assignments, columns_of, insert, plain_
 from spark_trickle.sql.pg.expressions import Expressions
 from spark_trickle.sql.pg.parts import all_known
 from spark_trickle.sql.pg.queries import Columns, Lookup, Relation
-from spark_trickle.sql.pg.types import from_spark, refuse
+from spark_trickle.sql.pg.types import PgType, from_spark, refuse
 from spark_trickle.sql.postgres import parse_postgres, tables_named
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.dialect import known_dialect, translated
@@ -194,14 +195,10 @@ class PostgresRunner:
             refuse("ON CONFLICT with RETURNING")
         target, names, kept = self._offered(tree)
         self._run(_insert_text(target, names, kept))
-        columns = columns_of(target, self._lookup)
-        missing = [name for name, _ in columns if name not in names]
         table = self._source.table(self._name(target))
-        if any((column := table.column(name)) is not None and column.default for name in missing):
-            refuse("RETURNING where columns take their defaults", "give all columns")
-        items = [
-            exp.column(name, quoted=True) if name in names else exp.alias_(exp.Null(), name)
-            for name, _ in columns
+        items: list[exp.Expr] = [
+            exp.column(name, quoted=True) if name in names else _default(table, name, type)
+            for name, type in columns_of(target, self._lookup)
         ]
         inner = exp.select(*items).from_(_ours(kept))
         return self._returned(returning, exp.Subquery(this=inner, alias=_alias(target)))
@@ -339,6 +336,21 @@ class PostgresRunner:
 
 def _same(table: pa.Table) -> pa.Table:
     return table
+
+
+def _default(table: Table, name: str, type: PgType) -> exp.Expr:
+    """What a column that was not given holds."""
+    column = table.column(name)
+    text = column.default if column is not None else None
+    value = sqlglot.parse_one(text, read="spark") if text else exp.Null()
+    if not isinstance(
+        value.this if isinstance(value, exp.Neg) else value, exp.Literal | exp.Null | exp.Boolean
+    ):
+        refuse(f"RETURNING where {name} takes a default that is computed", "give all columns")
+    if type.element is not None:
+        return exp.alias_(exp.Null(), name, quoted=True)
+    kind = exp.DataType.build(str(type), dialect="postgres")
+    return exp.alias_(exp.Cast(this=value, to=kind), name, quoted=True)
 
 
 def _alias(table: exp.Table) -> exp.TableAlias:

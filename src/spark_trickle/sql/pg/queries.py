@@ -36,11 +36,17 @@ class QueryScope:
     outer: QueryScope | None = None
     relations: list[Relation] = field(default_factory=list)
     outputs: dict[str, PgType] = field(default_factory=dict)
+    aliases: frozenset[str] = frozenset()
+    """Names in the SELECT list, which only ORDER BY and GROUP BY may use."""
+    merged: list[str] = field(default_factory=list)
+    """The columns of USING and NATURAL: ``*`` shows them once, and first."""
 
     def column(self, column: exp.Column) -> PgType:
         found = self._find(column.table.lower(), column.name.lower())
         if found is None and not column.table:
             found = self.outputs.get(column.name.lower())
+            if found is None and column.name.lower() in self.aliases:
+                refuse(f"column {column.name} does not exist: it is a name of this SELECT list")
         return t.OPAQUE if found is None else found
 
     def _find(self, table: str, name: str) -> PgType | None:
@@ -129,9 +135,11 @@ def _select(node: exp.Select, scope: QueryScope) -> Columns:
     for join in node.args.get("joins") or []:
         _join(join, scope)
     expressions = Expressions(scope)
+    scope.aliases = frozenset(item.alias.lower() for item in node.expressions if item.alias)
     if node.args.get("where") is not None:
         node.args["where"].set("this", expressions.condition(node.args["where"].this))
     items, columns = _outputs(node, scope, expressions)
+    scope.aliases = frozenset()
     _group(node, expressions, items)
     if node.args.get("having") is not None:
         node.args["having"].set("this", expressions.condition(node.args["having"].this))
@@ -157,15 +165,18 @@ def _outputs(
             continue
         value = _shown(expressions.value(item.unalias()))
         name = output_name(item)
-        quoted = item.args["alias"].args.get("quoted") if item.alias else False
         plain = isinstance(value.tree, exp.Column) and value.tree.name == name and not item.alias
-        items.append(
-            value.tree
-            if plain
-            else exp.alias_(value.tree, name, quoted=quoted or not name.isidentifier())
-        )
+        items.append(value.tree if plain else exp.alias_(value.tree, _identifier(item, name)))
         columns.append((name, value.type))
     return items, columns
+
+
+def _identifier(item: exp.Expr, name: str) -> exp.Identifier:
+    """An alias keeps its place in the text; names that PostgreSQL gives may be any words."""
+    given = item.args.get("alias")
+    if isinstance(given, exp.Identifier):
+        return given.copy()
+    return exp.to_identifier(name, quoted=True)
 
 
 def _shown(value: Value) -> Value:
@@ -178,9 +189,14 @@ def _shown(value: Value) -> Value:
 def _starred(item: exp.Expr, scope: QueryScope) -> Columns:
     table = item.table.lower() if isinstance(item, exp.Column) else ""
     found: list[tuple[str, PgType]] = []
+    if not table:
+        once = [(name, scope._find("", name)) for name in scope.merged]
+        found += [(name, type) for name, type in once if type is not None]
     for relation in scope.relations:
-        if not table or relation.alias == table:
-            found += relation.columns or ()
+        if table and relation.alias != table:
+            continue
+        kept = relation.columns or ()
+        found += [c for c in kept if table or c[0].lower() not in scope.merged]
     return found
 
 
@@ -291,7 +307,12 @@ def _table(node: exp.Table, scope: QueryScope) -> None:
 
 def _join(join: exp.Join, scope: QueryScope) -> None:
     all_known(join)
+    before = {c.lower() for r in scope.relations for c, _ in r.columns or ()}
     _relation(join.this, scope)
+    shared = [column.name.lower() for column in join.args.get("using") or []]
+    if join.method == "NATURAL":
+        shared = [c.lower() for c, _ in scope.relations[-1].columns or () if c.lower() in before]
+    scope.merged += [name for name in shared if name not in scope.merged]
     condition = join.args.get("on")
     if condition is not None:
         join.set("on", Expressions(scope).condition(condition))
