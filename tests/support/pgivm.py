@@ -21,7 +21,7 @@ from spark_trickle.compat.calls import _call_of
 from spark_trickle.compat.names import name_and_columns, table_name
 from spark_trickle.compat.session import Session
 from spark_trickle.statements.foreign import foreign_query
-from spark_trickle.statements.tokens import split_statements
+from spark_trickle.statements.tokens import statement_spans
 from support.values import shown
 
 _DIRECTIVE = re.compile(r"^\s*--\s*(refused|lake only)\s*:?\s*(.*)$", re.MULTILINE)
@@ -49,16 +49,18 @@ class Twins:
         self.server.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
         self.server.execute(f"CREATE SCHEMA {schema}")
         self.server.execute(f"SET search_path = {schema}; SET TimeZone = 'UTC'")
-        for text in split_statements(path.read_text(), "postgres"):
+        script, last = path.read_text(), 0
+        for start, end in statement_spans(script, "postgres"):
+            text, notes, last = script[start:end], script[last:start], end
             try:
-                self._step(text)
+                self._step(text, notes)
             except (AssertionError, TrickleError) as error:
                 raise AssertionError(f"{path.name}: {text}\n{error}") from error
         self._session.end()
 
-    def _step(self, text: str) -> None:
+    def _step(self, text: str, notes: str) -> None:
         self.steps += 1
-        directive = _DIRECTIVE.search(text)
+        directive = _DIRECTIVE.search(notes)
         if directive is not None and directive[1] == "refused":
             with pytest.raises(TrickleError, match=re.escape(directive[2].strip())):
                 self._session.statement(text)
