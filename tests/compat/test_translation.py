@@ -9,6 +9,7 @@ from spark_trickle import TrickleError
 from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.queries import Columns
 from spark_trickle.statements.dialect import to_spark
+from spark_trickle.statements.parse import parse_statement
 
 TABLES: dict[str, Columns] = {
     "t": [("id", t.INT4), ("n", t.numeric(8, 2)), ("s", t.TEXT), ("d", t.DATE)],
@@ -82,6 +83,24 @@ def test_columns_have_the_names_that_postgresql_gives() -> None:
     assert names == ["id", "count", "max", "?column?", "case"]
 
 
-def test_several_tables_are_several_statements() -> None:
-    assert spark("TRUNCATE t, u") == ["TRUNCATE TABLE t", "TRUNCATE TABLE u"]
-    assert len(spark("DROP TABLE IF EXISTS t, public.u")) == 2
+def test_statements_about_structure() -> None:
+    for sql, expected in {
+        "TRUNCATE t, u": ["TRUNCATE TABLE t", "TRUNCATE TABLE u"],
+        "DROP TABLE IF EXISTS t, public.u": ["DROP TABLE IF EXISTS t", "DROP TABLE IF EXISTS u"],
+        "CREATE SCHEMA s": ["CREATE SCHEMA s"],
+        "DROP SCHEMA s CASCADE": ["DROP SCHEMA s CASCADE"],
+        "ALTER TABLE t DROP COLUMN n": ["ALTER TABLE t DROP COLUMN n"],
+        "ALTER TABLE t RENAME COLUMN n TO m": ["ALTER TABLE t RENAME COLUMN n TO m"],
+        "ALTER TABLE t RENAME TO v": ["ALTER TABLE t RENAME TO v"],
+        "ALTER TABLE t ADD COLUMN x numeric": ["ALTER TABLE t ADD COLUMN `x` DECIMAL(38, 18)"],
+        "CREATE TABLE c (id serial PRIMARY KEY, s varchar(3) DEFAULT 'a', a int[])": [
+            "CREATE TABLE c (`id` INT NOT NULL, `s` VARCHAR(3) DEFAULT 'a', `a` ARRAY<INT>, "
+            "PRIMARY KEY (`id`))"
+        ],
+        "DELETE FROM t USING u WHERE u.id = t.id": [
+            "DELETE FROM t AS t WHERE EXISTS(SELECT 1 AS `?column?` FROM u WHERE (u.id = t.id))"
+        ],
+    }.items():
+        assert spark(sql) == expected
+        for text in expected:
+            parse_statement(text)

@@ -11,7 +11,7 @@ from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.pg.changes import delete, insert, plain_table, update
 from spark_trickle.sql.pg.parts import all_known
 from spark_trickle.sql.pg.queries import Lookup
-from spark_trickle.sql.pg.structure import alter, create
+from spark_trickle.sql.pg.structure import alter, create, drop
 from spark_trickle.sql.pg.types import refusal
 from spark_trickle.sql.postgres import parse_postgres, translate
 
@@ -65,10 +65,7 @@ def _parts(tree: exp.Expr, lookup: Lookup) -> Iterator[exp.Expr]:
             for table in tree.expressions:
                 yield exp.TruncateTable(expressions=[plain_table(table)])
         case exp.Drop():
-            for table in tree.args.get("tables") or [tree.this]:
-                yield exp.Drop(
-                    this=plain_table(table), kind=tree.args["kind"], exists=tree.args.get("exists")
-                )
+            yield from drop(tree)
         case exp.Describe():
             yield tree
         case _:

@@ -14,7 +14,20 @@ from spark_trickle.sql.pg.types import from_postgres, length_of, refusal, refuse
 _SERIAL = (exp.DType.SERIAL, exp.DType.BIGSERIAL, exp.DType.SMALLSERIAL)
 
 
+def drop(tree: exp.Drop) -> Iterator[exp.Expr]:
+    """One statement for each."""
+    kind, exists = tree.args["kind"], tree.args.get("exists")
+    if kind not in ("TABLE", "SCHEMA"):
+        refuse(f"DROP {kind}")
+    for item in tree.args.get("tables") or [tree.this]:
+        place = plain_table(item) if kind == "TABLE" else item.copy()
+        cascade = tree.args.get("cascade") if kind == "SCHEMA" else None
+        yield exp.Drop(tables=[place], kind=kind, exists=exists, cascade=cascade)
+
+
 def create(tree: exp.Create, lookup: Lookup) -> exp.Expr:
+    if tree.kind == "SCHEMA":
+        return exp.Create(this=tree.this.copy(), kind="SCHEMA", exists=tree.args.get("exists"))
     if tree.kind != "TABLE":
         refuse(f"CREATE {tree.kind}")
     if tree.expression is not None:
@@ -105,7 +118,8 @@ def alter(tree: exp.Alter, lookup: Lookup) -> Iterator[exp.Expr]:
             if keys:
                 refuse("ADD COLUMN … PRIMARY KEY")
         elif isinstance(action, exp.Drop) and action.args.get("kind") == "COLUMN":
-            changed = exp.Drop(this=action.this.copy(), kind="COLUMN")
+            columns = [column.copy() for column in action.args["tables"]]
+            changed = exp.Drop(tables=columns, kind="COLUMN")
         elif isinstance(action, exp.AlterRename | exp.RenameColumn):
             changed = action.copy()
         else:
