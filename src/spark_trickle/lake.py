@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_trickle.arguments import checked, checked_methods
 from spark_trickle.compat.door import Door
-from spark_trickle.display import html_facts, html_rows, plural
 from spark_trickle.compat.session import Session
+from spark_trickle.display import html_facts, html_rows, plural
 from spark_trickle.errors import (
     CommitConflictError,
     InvariantError,
@@ -21,8 +21,8 @@ from spark_trickle.errors import (
     UserError,
 )
 from spark_trickle.execute.engine import Engine
-from spark_trickle.execute.shapes import columns_of
 from spark_trickle.execute.postgres import PostgresRunner, is_query, lookup_in, one_statement
+from spark_trickle.execute.shapes import columns_of
 from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource
 from spark_trickle.maintain.methods import StreamTableMethods
 from spark_trickle.maintain.records import batches
