@@ -104,7 +104,7 @@ class Lake(StreamTableMethods):
 
         >>> lake.sql("SELECT * FROM orders WHERE customer = :who", {"who": "ada"})  # doctest: +SKIP
         """
-        session = Session(self.transaction, lambda one: self._statement(one, dialect), dialect)
+        session = self.session(dialect)
         try:
             answer = script.run(text, args, dialect, session.statement)
         finally:
@@ -114,6 +114,13 @@ class Lake(StreamTableMethods):
                 "the text ends inside a transaction, which was rolled back", hint="COMMIT"
             )
         return answer
+
+    def session(self, dialect: str = "spark") -> Session:
+        """Statements one by one, with BEGIN, COMMIT, ROLLBACK and SAVEPOINT between them.
+
+        >>> lake.session("postgres").statement("BEGIN")  # doctest: +SKIP
+        """
+        return Session(self.transaction, lambda one: self._statement(one, dialect), dialect)
 
     def _statement(self, text: str, dialect: str) -> Any:
         answered, answer = self._door.answer(text, self._now())

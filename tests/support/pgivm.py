@@ -19,7 +19,6 @@ import pytest
 from spark_trickle import Lake, TrickleError
 from spark_trickle.compat.calls import _call_of
 from spark_trickle.compat.names import name_and_columns, table_name
-from spark_trickle.compat.session import Session
 from spark_trickle.statements.foreign import foreign_query
 from spark_trickle.statements.tokens import statement_spans
 from support.values import shown
@@ -42,9 +41,7 @@ class Twins:
     steps: int = 0
 
     def run_file(self, path: Path) -> None:
-        self._session = Session(
-            self.lake.transaction, lambda one: self.lake._statement(one, "postgres"), "postgres"
-        )
+        self._session = self.lake.session("postgres")
         schema = f"s_{re.sub(r'[^a-z0-9]', '_', path.stem.lower())}"
         self.server.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
         self.server.execute(f"CREATE SCHEMA {schema}")

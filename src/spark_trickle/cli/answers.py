@@ -9,19 +9,25 @@ from spark_trickle.cli import output, streams
 from spark_trickle.cli.output import Format
 
 if TYPE_CHECKING:
+    from spark_trickle.compat.session import Session
     from spark_trickle.lake import Lake
 
 
 def answer(
-    lake: Lake, sql: str, dialect: str, form: Format, to: Path | None, limit: int | None
+    lake: Lake,
+    sql: str,
+    session: Session,
+    form: Format,
+    to: Path | None,
+    limit: int | None,
 ) -> int | None:
     """Run one statement and show what it answers; the rows shown, None where there are none."""
-    listed = lake.listing(sql) if dialect == "spark" else None
+    listed = lake.listing(sql) if session.dialect == "spark" and not session.inside else None
     if listed is not None:
         output.write(listed, form, to)
         return int(listed.num_rows)
     with output.working("running …"):
-        found = _fetched(lake.sql(sql, dialect=dialect), limit)
+        found = _fetched(session.statement(sql), limit)
     return _show(found, form, to, limit)
 
 

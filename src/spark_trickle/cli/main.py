@@ -70,8 +70,13 @@ def sql(
     if limit is None and form in (Format.TABLE, Format.MARKDOWN):
         limit = _SHOWN
     with open_lake(lake, data_path) as opened:
+        session = opened.session(dialect)
         for one in statements:
-            answer(opened, one, dialect, form, to, limit)
+            answer(opened, one, session, form, to, limit)
+        if session.end():
+            raise UserError(
+                "the text ends inside a transaction, which was rolled back", hint="COMMIT"
+            )
 
 
 def _text(statement: str | None, file: Path | None) -> str:

@@ -18,6 +18,7 @@ from spark_trickle.errors import ParseError, TrickleError, UserError
 from spark_trickle.statements.tokens import all_tokens, split_statements
 
 if TYPE_CHECKING:
+    from spark_trickle.compat.session import Session
     from spark_trickle.lake import Lake
 
 _SHOWN = 100
@@ -102,6 +103,7 @@ class _Loop:
     def __init__(self, lake: Lake, dialect: str, form: Format) -> None:
         self._lake = lake
         self._dialect = dialect
+        self._session = lake.session(dialect)
         self._form = form
         self._timing = True
 
@@ -121,20 +123,22 @@ class _Loop:
             self._command(*text.split())
             return
         for statement in split_statements(text, self._dialect):
-            self._answer(statement, self._dialect)
+            self._answer(statement, self._session)
 
     def _command(self, word: str, *rest: str) -> None:
         if word == "\\timing":
             self._timing = not self._timing
             output.text(f"timing is {'on' if self._timing else 'off'}")
         elif word == "\\d":
-            self._answer(f"DESCRIBE EXTENDED {rest[0]}" if rest else "SHOW TABLES", "spark")
+            self._answer(
+                f"DESCRIBE EXTENDED {rest[0]}" if rest else "SHOW TABLES", self._lake.session()
+            )
         else:
             output.text(_HELP)
 
-    def _answer(self, statement: str, dialect: str) -> None:
+    def _answer(self, statement: str, session: Session) -> None:
         began = time.perf_counter()
-        rows = answer(self._lake, statement, dialect, self._form, None, _SHOWN)
+        rows = answer(self._lake, statement, session, self._form, None, _SHOWN)
         if self._timing:
             told = "" if rows is None else f"{rows} {'row' if rows == 1 else 'rows'}, "
             output.note(f"({told}{time.perf_counter() - began:.2f} s)")

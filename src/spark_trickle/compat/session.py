@@ -31,7 +31,7 @@ class Session:
     ) -> None:
         self._begin = begin
         self._outside = outside
-        self._dialect = dialect
+        self.dialect = dialect
         self._tx: LakeTransaction | None = None
         self._started = False
         self._level = READ_COMMITTED
@@ -40,7 +40,7 @@ class Session:
 
     def statement(self, text: str) -> Any:
         """Run one statement, inside the transaction if one is open."""
-        if self._controls(Cursor(text, self._dialect)):
+        if self._controls(Cursor(text, self.dialect)):
             return None
         if not self._started:
             return self._outside(text)
@@ -50,10 +50,15 @@ class Session:
                 hint="ROLLBACK, or ROLLBACK TO a savepoint",
             )
         try:
-            return self._open().sql(text, dialect=self._dialect)
+            return self._open().sql(text, dialect=self.dialect)
         except BaseException:
             self._failed = True
             raise
+
+    @property
+    def inside(self) -> bool:
+        """Whether a transaction is open."""
+        return self._started
 
     def end(self) -> bool:
         """Whether a transaction was still open; it is rolled back."""
