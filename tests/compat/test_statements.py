@@ -13,6 +13,7 @@ from support.postgres import server
 
 @pytest.mark.spark
 @pytest.mark.postgres
+@pytest.mark.long
 def test_statements_answer_as_the_server_does(lake: Lake) -> None:
     import psycopg
 

@@ -21,7 +21,7 @@ TRUNCATE mv;
 DROP TABLE t;
 -- refused: is not an IMMV
 SELECT pgivm.refresh_immv('t', true);
--- refused: there is no table nothing
+-- refused: nothing does not exist
 SELECT pgivm.refresh_immv('nothing', true);
 ALTER TABLE mv RENAME TO mv3;
 INSERT INTO t VALUES (6, 60);

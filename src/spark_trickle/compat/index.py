@@ -78,8 +78,10 @@ def _relations(
     items = [clause.this, *(join.this for join in tree.args.get("joins") or [])]
     found = []
     for item in items:
+        if not isinstance(item, exp.Table):
+            return None
         table = known.get(((item.db or DEFAULT_SCHEMA).lower(), item.name.lower()))
-        if not isinstance(item, exp.Table) or table is None:
+        if table is None:
             return None
         found.append((item.alias_or_name, table))
     return found
