@@ -11,9 +11,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from bench import idle, immediate, storage, stream_tables
+from bench import idle, immediate, small, storage, stream_tables
 from bench.figures import Figure, console
 
+PARTS = ("idle", "small", "storage", "streams", "immediate")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -45,12 +46,17 @@ def main() -> None:
     parser.add_argument(
         "--repeat", type=int, default=7, help="runs of each figure; the best counts"
     )
+    parser.add_argument("--only", choices=PARTS, action="append", help="some parts of it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="trickle-bench-") as folder:
-        figures = idle.run(Path(folder))
-        figures += storage.run(Path(folder), options.rows, options.repeat)
-        figures += stream_tables.run(Path(folder), options.rows, options.repeat)
-        figures += immediate.run(Path(folder), options.repeat)
+        parts = {
+            "idle": lambda: idle.run(Path(folder)),
+            "small": lambda: small.run(Path(folder), options.repeat),
+            "storage": lambda: storage.run(Path(folder), options.rows, options.repeat),
+            "streams": lambda: stream_tables.run(Path(folder), options.rows, options.repeat),
+            "immediate": lambda: immediate.run(Path(folder), options.repeat),
+        }
+        figures = [f for name in options.only or PARTS for f in parts[name]()]
     show(figures)
     console.print(f"saved in {save(figures)}", style="dim")
 
