@@ -264,7 +264,8 @@ class Scheduler:
         """Write down what is skipped, once for each reason."""
         tables = {table.uuid: table for table in known.tables}
         for skip in decided.skip:
-            if self._noted.get(skip.id) == skip.reason:
+            # What is in a wave has its own line to come: written before it, this one would be hidden.
+            if skip.id in self._running or self._noted.get(skip.id) == skip.reason:
                 continue
             self._noted[skip.id] = skip.reason
             with self._engine.catalog.reading() as connection:
