@@ -215,7 +215,8 @@ def test_a_query_changed_while_it_was_refreshed(small: Lake) -> None:
     from dataclasses import replace
 
     from spark_trickle.errors import CommitConflictError
-    from spark_trickle.maintain.service import NEW_QUERY, _definition
+    from spark_trickle.maintain.define.writing import definition_of
+    from spark_trickle.maintain.service import NEW_QUERY
 
     small.create_stream_table("s", PLAIN, refresh_mode="DIFFERENTIAL")
     small.sql("INSERT INTO t VALUES (7, 7)")
@@ -223,7 +224,7 @@ def test_a_query_changed_while_it_was_refreshed(small: Lake) -> None:
     stale = streams.get("s")
     refreshed(small, "s", "DIFFERENTIAL")
     changed = replace(stale, generation=stale.generation + 1)
-    wanted = _definition(changed, query="SELECT g, v FROM t")
+    wanted = definition_of(changed, query="SELECT g, v FROM t")
     with pytest.raises(CommitConflictError, match="s was refreshed or changed"):
         streams._definer.redefine(changed, wanted, streams.all(), NEW_QUERY)
     refreshed(small, "s", "NO_DATA")

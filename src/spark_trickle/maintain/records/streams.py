@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from spark_trickle.display import html_facts
@@ -189,27 +190,47 @@ def broken(connection: Connection) -> frozenset[str]:
     return frozenset(uuid for (uuid,) in found)
 
 
-def load(connection: Connection) -> list[StreamTable]:
-    """All stream tables, in the order of their names."""
+def load_one(connection: Connection, uuid: str) -> StreamTable | None:
+    """One stream table, however many there are."""
+    found = load(connection, uuid)
+    return found[0] if found else None
+
+
+def load(connection: Connection, only: str | None = None) -> list[StreamTable]:
+    """All stream tables, or the one with a uuid, in the order of their names."""
     if not connection.has_table("trickle_stream_table"):
         return []
     sources: dict[str, list[Source]] = {}
+    given = () if only is None else (only,)
+
+    def among(column: str) -> str:
+        return "" if only is None else f" WHERE {column} = ?"
+
     for stream, uuid, name, version, bound in connection.execute(
         "SELECT s.stream_uuid, s.source_uuid, s.source_name, s.version, b.bound "
         "FROM trickle_source s LEFT JOIN trickle_bound b "
-        "ON b.stream_uuid = s.stream_uuid AND b.source_uuid = s.source_uuid ORDER BY 3"
+        f"ON b.stream_uuid = s.stream_uuid AND b.source_uuid = s.source_uuid{among('s.stream_uuid')}"
+        " ORDER BY 3",
+        given,
     ):
         found = Bound() if bound is None else bound_from_json(bound)
         sources.setdefault(stream, []).append(Source(uuid, name, version, found))
     rows = connection.execute(
         "SELECT uuid, name, query, dialect, schedule, refresh_mode, status, populated, last_error,"
-        " segments, generation FROM trickle_stream_table ORDER BY name"
+        f" segments, generation FROM trickle_stream_table{among('uuid')} ORDER BY name",
+        given,
     )
-    kept = connection.execute("SELECT stream_uuid, meaning FROM trickle_meaning")
-    meanings = {uuid: Meaning.from_json(text) for uuid, text in kept}
-    asked = {uuid for (uuid,) in connection.execute("SELECT stream_uuid FROM trickle_fast_path")}
+    kept = connection.execute(
+        f"SELECT stream_uuid, meaning FROM trickle_meaning{among('stream_uuid')}", given
+    )
+    meanings = {uuid: _meaning(text) for uuid, text in kept}
+    fast = f"SELECT stream_uuid FROM trickle_fast_path{among('stream_uuid')}"
+    asked = {uuid for (uuid,) in connection.execute(fast, given)}
     streams = [_stream_table(row, sources.get(row[0], []), row[0] in asked) for row in rows]
     return [replace(stream, meaning=meanings.get(stream.uuid)) for stream in streams]
+
+
+_meaning = lru_cache(maxsize=1024)(Meaning.from_json)
 
 
 def _stream_table(row: tuple[Any, ...], sources: Iterable[Source], fast: bool) -> StreamTable:
@@ -228,6 +249,17 @@ def _stream_table(row: tuple[Any, ...], sources: Iterable[Source], fast: bool) -
         generation,
         tuple(sources),
         fast_path=fast,
+    )
+
+
+def move(connection: Connection, stream: StreamTable, moved: StreamTable) -> None:
+    """Write a record over the one it was made of; often it is but the frontier that moved."""
+    if replace(moved, sources=stream.sources) != stream:
+        save(connection, moved)
+        return
+    connection.execute_many(
+        "UPDATE trickle_source SET version = ? WHERE stream_uuid = ? AND source_uuid = ?",
+        [(source.version, moved.uuid, source.uuid) for source in moved.sources],
     )
 
 

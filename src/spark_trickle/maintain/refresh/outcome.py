@@ -102,13 +102,13 @@ def save_refresh(
 
     ``keep``: how many lines of history stay.
     """
-    known = [t for t in records.load(connection) if t.uuid == stream.uuid]
-    if not known or replace(known[0], last_error=stream.last_error) != stream:
+    known = records.load_one(connection, stream.uuid)
+    if known is None or replace(known, last_error=stream.last_error) != stream:
         raise CommitConflictError(
             f"stream table {stream.name} was refreshed or changed by somebody else meanwhile",
             hint="refresh it again",
         )
-    records.save(connection, moved)
+    records.move(connection, known, moved)
     records.add_history(connection, stream.uuid, report, keep)
 
 

@@ -100,13 +100,13 @@ class Refresher:
 
     def reload(self, stream: StreamTable) -> StreamTable:
         with self.engine.catalog.reading() as connection:
-            found = [t for t in records.load(connection) if t.uuid == stream.uuid]
-        if not found:
+            found = records.load_one(connection, stream.uuid)
+        if found is None:
             raise NotFoundError(
                 f"stream table {stream.name} was dropped or replaced meanwhile",
                 hint="look it up again with SHOW STREAM TABLES",
             )
-        return found[0]
+        return found
 
     def _must_be_current(self, stream: StreamTable) -> None:
         """The record was read before the transaction began, and is the same now: so it was then.
@@ -381,10 +381,10 @@ class Refresher:
         """Remember the error; a breach of an invariant takes the table out of service."""
         broken = isinstance(error, InvariantError)
         with self.engine.catalog.writing() as connection:
-            known = [t for t in records.load(connection) if t.uuid == stream.uuid]
-            if not known:
+            known = records.load_one(connection, stream.uuid)
+            if known is None:
                 return
-            changed = replace(known[0], last_error=error.message)
+            changed = replace(known, last_error=error.message)
             if broken:
                 changed = replace(changed, status=records.ERROR, populated=False)
             records.save(connection, changed)
