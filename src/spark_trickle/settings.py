@@ -34,6 +34,9 @@ class Settings:
     """After so many failures in a row the scheduler suspends a stream table."""
     upkeep_seconds: float = 3600.0
     """How often the scheduler compacts, expires versions and removes orphans; 0: never."""
+    reconcile_seconds: float = 86_400.0
+    """How often the scheduler verifies a stream table that commits fold into; 0: never. A difference
+    takes it out of service."""
     cache_bytes: int = 1 << 30
     """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it."""
     local_rows: int = 20_000

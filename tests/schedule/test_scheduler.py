@@ -17,6 +17,7 @@ from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.maintain.schedule.leases import Leases
 from spark_trickle.maintain.schedule.restless import Restless
 from spark_trickle.settings import Settings
+from support.lakes import modify
 from support.streams import assert_exact, rows
 
 if TYPE_CHECKING:
@@ -159,3 +160,23 @@ def test_a_record_that_is_out_of_date_is_no_breach(shop: Lake) -> None:
     assert shop._streams._refresh(late).effective_mode == "DIFFERENTIAL"
     assert_exact(shop, "totals")
     assert info(shop, "totals").status == "ACTIVE"
+
+
+def test_what_commits_fold_into_is_verified_now_and_then(shop: Lake) -> None:
+    for name in ("right", "wrong"):
+        shop.create_stream_table(name, TOTALS, refresh_mode="IMMEDIATE")
+    shop.sql("INSERT INTO orders VALUES (4, 'cid', 5)")
+    upkeep = shop.scheduler()._upkeep
+    streams = shop._streams.all()
+    assert upkeep._to_reconcile(streams) == [], "a whole interval after it was first seen"
+    for uuid in upkeep._reconciled:
+        upkeep._reconciled[uuid] -= 2 * shop._settings.reconcile_seconds
+    assert [stream.name for stream in upkeep._to_reconcile(streams)] == ["right", "wrong"]
+    assert upkeep._to_reconcile(streams) == []
+    tx = shop._catalog.begin()
+    assert modify(tx, "wrong", lambda row: row["customer"] == "cid", None)
+    tx.commit()
+    assert [upkeep.reconcile(stream) for stream in streams] == [True, False]
+    statuses = {stream.name: stream.status for stream in shop.stream_tables()}
+    assert statuses == {"right": "ACTIVE", "wrong": "ERROR"}
+    assert "rows differ" in str(shop._streams.get("wrong").last_error)

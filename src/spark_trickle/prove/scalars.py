@@ -120,7 +120,10 @@ def _with_dates(values: list[Exact]) -> list[Exact]:
 
 def _column(prover: Prover, node: exp.Expression) -> Exact:
     assert isinstance(node, exp.Column)
-    return prover.columns[column_id(node)]
+    found = prover.columns.get(column_id(node))
+    if found is None:  # under an aggregate that is not on the list, or a variable of a lambda
+        raise unproven(node, "it is not a column of the row")
+    return found
 
 
 def _literal(_: Prover, node: exp.Expression) -> Exact:

@@ -45,13 +45,14 @@ class Scheduler:
         refresh: Refresh,
         restless: Callable[[StreamTable], bool],
         alarm: Callable[[Known], object] = lambda _: None,
+        reconcile: Callable[[StreamTable], bool] = lambda _: True,
     ) -> None:
         self._engine = engine
         self._settings = engine.settings
         self._waves = Waves(engine, refresh)
         self._lookout = Lookout(engine.catalog, restless)
         self._leases = Leases(engine.catalog, daemon=True)
-        self._upkeep = Upkeep(engine)
+        self._upkeep = Upkeep(engine, reconcile)
         self._alarm = alarm
         self._alarmed_at = -NEVER
         self._wake, self._over = threading.Event(), threading.Event()

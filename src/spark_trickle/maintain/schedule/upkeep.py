@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.needed import needed
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.schedule.due import NEVER
 from spark_trickle.maintain.schedule.lookout import Known
 from spark_trickle.storage.catalog.database import Connection
@@ -23,8 +25,12 @@ class Upkeep:
     """Knows when it was done last, by whomever, as seen by our own clock."""
 
     engine: Engine
+    reconcile: Callable[[StreamTable], bool] = lambda _: True
+    """Whether a stream table that commits fold into is what its query says; if not, it was told so."""
     _tries: int | None = None
     _at: float = -NEVER
+    _reconciled: dict[str, float] = field(default_factory=dict)
+    """When each was verified last, or first seen."""
 
     @property
     def overdue(self) -> bool:
@@ -57,8 +63,17 @@ class Upkeep:
                 (UPKEEP,),
             )
         orphans = maintenance.remove_orphans(catalog)
-        # The place for the reconciliation of FAST_PATH tables, when there are any.
-        return {"compacted": compacted, "moved": moved, "oldest": oldest, "orphans": orphans}
+        wrong = sum(not self.reconcile(stream) for stream in self._to_reconcile(streams))
+        found = {"compacted": compacted, "moved": moved, "oldest": oldest, "orphans": orphans}
+        return {**found, "wrong": wrong}
+
+    def _to_reconcile(self, streams: Sequence[StreamTable]) -> list[StreamTable]:
+        """Those that are folded into and whose time has come; one seen first waits a whole interval."""
+        every, now = self.engine.settings.reconcile_seconds, time.monotonic()
+        folded = [s for s in streams if s.follows or (s.fast_path and s.populated)]
+        due = [s for s in folded if now - self._reconciled.setdefault(s.uuid, now) >= every > 0]
+        self._reconciled |= {stream.uuid: now for stream in due}
+        return due
 
 
 def _move_frontiers(connection: Connection, known: Known) -> int:
