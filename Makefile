@@ -48,8 +48,9 @@ fmt: $(READY) ## Format the code
 bench: $(READY) ## Print performance figures as ratios within one run
 	$(BIN)/python -m bench
 
-fuzz: $(READY) ## Check the delta law on 50,000 generated queries (two processes)
+fuzz: $(READY) ## Check the delta law on 50,000 generated queries, and what is computed here on 20,000 values
 	$(BIN)/python tests/fuzz.py 50000
+	CASES=1000 $(BIN)/python -m pytest tests/local/test_evaluate_on_spark.py
 
 docs: $(READY) ## Write the generated pages of docs/
 	$(BIN)/python -m spark_trickle.delta.operators > docs/operators.md
