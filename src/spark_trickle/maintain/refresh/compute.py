@@ -16,7 +16,7 @@ from spark_trickle.delta.needs import Need, Origins, by_deltas
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.views import KEPT, beside_names, viewed
 from spark_trickle.errors import ExecutionError
-from spark_trickle.ir.nodes import Scan
+from spark_trickle.ir.nodes import Node, Scan
 from spark_trickle.ir.types import Version
 from spark_trickle.ir.walk import fresh_ids, scans
 from spark_trickle.lower.query import lower, lower_delta
@@ -80,10 +80,25 @@ class Computation:
             own = Scan(part.name, tuple(map(ids.copy, part.columns)), Version.BEFORE)
             empty = self.tx.scan(self.stored[part.name].table).rows == 0
             plan = part.plan if empty else difference(part.plan, own)
-            query = lower_delta(plan, self._names(), outputs=[c.name for c in part.columns])
-            self._apply(part.name, self.run.small(self.run.spill(render(query)), FEW))
+            self._apply(part.name, self._whole(part, plan))
         if self.reserve is not None:
             self._refill(self.reserve)
+
+    def _whole(self, part: Part, plan: Node) -> Rows:
+        """All rows of a plan; few of them are worked on here, if that is proven."""
+        names = [column.name for column in part.columns]
+        tables = locally.Tables(self._scan)
+        here = None
+        if tables.rows(plan) <= self.catalog.settings.local_rows:
+            here = locally.whole(plan, names, tables, ansi=self.compiled.ansi)
+        if here is not None and not locally.doubted():
+            self.run.note_read(tables.taken.rows, tables.taken.bytes)
+            return here
+        query = lower_delta(plan, self._names(), outputs=names)
+        there = self.run.small(self.run.spill(render(query)), FEW)
+        if here is not None and not isinstance(there, Spill):
+            locally.check(part.name, here, there)
+        return there
 
     def differential(self) -> None:
         """The parts that change, by their deltas."""
@@ -168,7 +183,7 @@ class Computation:
         if found is not None and locally.doubted():
             there = self._on_spark(delta, near, beside)
             if not isinstance(there, Spill):
-                locally.check(delta, found, there)
+                locally.check(delta.part.name, found, there)
         return found
 
     def _on_spark(self, delta: PartDelta, near: Mapping[str, Nearby], beside: Part | None) -> Rows:

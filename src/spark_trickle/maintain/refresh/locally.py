@@ -1,4 +1,4 @@
-"""Deltas of few rows computed in this process, where every operator and expression is proven.
+"""Few rows worked on in this process, where every operator and expression is proven.
 
 What is not proven, is too much, or fails here is left to Spark: an error is never ours to tell.
 """
@@ -6,7 +6,7 @@ What is not proven, is too much, or fails here is left to Spark: an error is nev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
@@ -20,12 +20,17 @@ from spark_trickle.delta.segment import Part
 from spark_trickle.errors import ExecutionError, InternalError
 from spark_trickle.ir.exact import Kind
 from spark_trickle.ir.exact_plan import Read, Relation
+from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.types import Version
-from spark_trickle.local.program import Program, Rows, rows_of
+from spark_trickle.ir.walk import scans
+from spark_trickle.local.program import Program, Reader, Rows, rows_of
 from spark_trickle.local.values import from_arrow, to_arrow
 from spark_trickle.maintain.gather.near_views import MARKS
 from spark_trickle.maintain.gather.nearby import Nearby
-from spark_trickle.storage.records import WEIGHT
+from spark_trickle.prove.plans import local_plan
+from spark_trickle.storage.read.column_cache import Taken
+from spark_trickle.storage.read.reader import read_scan
+from spark_trickle.storage.records import WEIGHT, ScanPlan
 
 
 @lru_cache(maxsize=1_000)
@@ -70,13 +75,44 @@ class Near:
         return found.rows.filter(pa.array(np.not_equal(marks, 0)))
 
 
+@dataclass
+class Tables:
+    """Whole tables, few rows of them."""
+
+    scan: Callable[[str, Version], ScanPlan]
+    taken: Taken = field(default_factory=Taken)
+
+    def rows(self, plan: Node) -> int:
+        """How many rows a plan reads; more than ever wanted if their files are large."""
+        plans = [self.scan(*place) for place in {(s.source, s.version) for s in scans(plan)}]
+        return sum(p.rows for p in plans) if sum(p.bytes for p in plans) <= _BYTES else _BYTES
+
+    def read(self, read: Read) -> Rows:
+        names = [column.name for column in read.inputs]
+        rows = read_scan(self.scan(read.source, read.version), names, taken=self.taken)
+        columns = [from_arrow(rows.column(column.name), column.type) for column in read.inputs]
+        return rows_of(columns, [1] * rows.num_rows)
+
+
+_BYTES = 32 << 20
+
+
 def compute(delta: PartDelta, view: Part | None, near: Near, *, ansi: bool) -> pa.Table | None:
     """The delta of a part, net, that of ``view`` beside it; None: Spark must answer."""
     plan, names = delta.exact(view, ansi=ansi)
-    if not isinstance(plan, Relation):
-        return None
+    return _run(_program(plan), names, near.read) if isinstance(plan, Relation) else None
+
+
+def whole(plan: Node, names: list[str], tables: Tables, *, ansi: bool) -> pa.Table | None:
+    """All rows of a plan with weights, net; None: Spark must answer."""
+    exact = local_plan(plan, ansi=ansi)
+    return _run(Program(exact), names, tables.read) if isinstance(exact, Relation) else None
+
+
+def _run(program: Program, names: list[str], read: Reader) -> pa.Table | None:
+    plan = program.plan
     try:
-        found = _program(plan).run(near.read)
+        found = program.run(read)
         rows = list(found)
         arrays = [
             to_arrow(_stored([row[i] for row in rows], type.kind), type)
@@ -105,12 +141,12 @@ def doubted() -> bool:
     return CHECKED > 0 and next(_computed) % CHECKED == 0
 
 
-def check(delta: PartDelta, here: pa.Table, there: pa.Table) -> None:
+def check(part: str, here: pa.Table, there: pa.Table) -> None:
     """InternalError unless both hold the same rows."""
     schema = here.schema
     counted = [Counter(map(str, rows.cast(schema).to_pylist())) for rows in (here, there)]
     if counted[0] != counted[1]:
         more, less = counted[0] - counted[1], counted[1] - counted[0]
         raise InternalError(
-            f"the delta of {delta.part.name} was computed as {list(more)[:5]}, by Spark as {list(less)[:5]}",
+            f"{part} was computed as {list(more)[:5]}, by Spark as {list(less)[:5]}",
         )
