@@ -29,7 +29,7 @@ demo: $(READY) ## See stream tables at work
 test: $(READY) ## Run all tests (two processes)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not long'
 
-test-all: test ## Run the long tests, too: the built wheel in empty environments, commands on Spark
+test-all: test ## Run the long tests, too: volumes, long phases, the built wheel, a browser, commands on Spark
 	$(BIN)/python -m pytest -m long
 
 lint: $(READY) ## Check style, layers and types

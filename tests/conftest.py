@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
     locally.CHECKED = 3
 
 
-_LONGEST = {"tpch", "test_sizes.py", "test_battery.py"}
+_LONGEST = {"tpch", "test_battery.py", "test_interrupts.py"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -20,7 +20,7 @@ from spark_trickle import Lake
 from spark_trickle.maintain.records.streams import RefreshReport
 from support.streams import assert_exact
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 LARGE_DELTA = 3_000_000
 ROWS = 5_000_000

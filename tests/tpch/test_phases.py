@@ -140,6 +140,7 @@ def test_phase_2_all_queries_at_once(bench: Bench) -> None:
         bench.verdict()
 
 
+@pytest.mark.long
 def test_phase_4_no_drift(bench: Bench) -> None:
     bench.ensure(SUSTAINED_QUERIES)
     for cycle in range(SUSTAINED):
