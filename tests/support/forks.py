@@ -12,9 +12,13 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+from spark_trickle import CommitConflictError, Lake
 from spark_trickle.storage.faults import VARIABLE
+from spark_trickle.transaction import LakeTransaction
 
 PATIENCE = 240.0
 
@@ -56,3 +60,58 @@ class Forked:
 def forked(folder: Path, work: Callable[[], object], crash_at: str | None = None) -> Forked:
     """Start ``work`` in another process; with ``crash_at`` it dies when it reaches that point."""
     return Forked(folder, work, crash_at)
+
+
+class Writer:
+    """A connection in another process, which does what it is told, one statement at a time."""
+
+    def __init__(self, connect: Callable[[], Lake]) -> None:
+        self._pipe, theirs = Pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            thread = threading.Thread(target=_obey, args=(connect, theirs))
+            thread.start()
+            thread.join()
+            os._exit(0)
+
+    def transaction(self, level: str) -> Writer:
+        """Begin one; ``sql`` and ``commit`` are then of it."""
+        return self._tell("begin", level)
+
+    def sql(self, statement: str) -> Writer:
+        return self._tell("sql", statement)
+
+    def commit(self) -> Writer:
+        return self._tell("commit", "")
+
+    def close(self) -> None:
+        self._pipe.send(("end", ""))
+        os.waitpid(self._pid, 0)
+
+    def _tell(self, *order: str) -> Writer:
+        self._pipe.send(order)
+        answer = self._pipe.recv()
+        if answer == "conflict":
+            raise CommitConflictError("in the other process")
+        assert answer == "done", answer
+        return self
+
+
+def _obey(connect: Callable[[], Lake], pipe: Connection) -> None:
+    with connect() as lake:
+        tx: LakeTransaction | None = None
+        while True:
+            word, text = pipe.recv()
+            if word == "end":
+                return
+            try:
+                if word == "begin":
+                    tx = lake.transaction(text)
+                else:
+                    assert tx is not None
+                    tx.sql(text) if word == "sql" else tx.commit()
+                pipe.send("done")
+            except CommitConflictError:
+                pipe.send("conflict")
+            except BaseException:
+                pipe.send(traceback.format_exc())

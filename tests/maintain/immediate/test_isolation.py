@@ -1,12 +1,13 @@
 """Two writers and an IMMEDIATE stream table, in every order, at every level of isolation.
 
-Whoever loses gets CommitConflictError; what is committed is always consistent. Each writer has a
-connection of its own: they meet in the catalog only, as two processes do.
+Whoever loses gets CommitConflictError; what is committed is always consistent. Each writer is a
+process of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ import spark_trickle
 from spark_trickle import CommitConflictError, Lake
 from spark_trickle.transaction import LEVELS
 from support import postgres
+from support.forks import Writer
 from support.watched import Watched
 
 if TYPE_CHECKING:
@@ -34,10 +36,11 @@ ORDERS = sorted({"".join(order) for order in permutations("1122")})
 
 
 class Two:
-    """A lake with two connections."""
+    """A lake with two connections here and one in another process."""
 
     def __init__(self, connect: Callable[[], Lake]) -> None:
         self.lakes = (connect(), connect())
+        self.elsewhere = Writer(connect)
         one = self.lakes[0]
         one.sql("CREATE TABLE a (k INT, v INT)")
         one.sql("CREATE TABLE b (k INT, u INT)")
@@ -47,7 +50,7 @@ class Two:
 
     def race(self, level: str, order: str, first: list[str], second: list[str]) -> list[bool]:
         """Both transactions in the given order of steps; which of them were committed."""
-        txs = [lake.transaction(level) for lake in self.lakes]
+        txs = [self.lakes[0].transaction(level), self.elsewhere.transaction(level)]
         work = [iter([*first, None]), iter([*second, None])]
         done = [False, False]
         failed = [False, False]
@@ -75,11 +78,13 @@ def two(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
 ) -> Iterator[Two]:
     folder: Path = tmp_path_factory.mktemp("two")
-    if request.param == "sqlite":
-        yield Two(lambda: spark_trickle.connect(folder / "lake", spark=spark))
-        return
-    with postgres.server() as url:
-        yield Two(lambda: spark_trickle.connect(url, data_path=str(folder), spark=spark))
+    with ExitStack() as stack:
+        url = str(folder / "lake")
+        if request.param == "postgres":
+            url = stack.enter_context(postgres.server())
+        made = Two(lambda: spark_trickle.connect(url, data_path=str(folder / "data"), spark=spark))
+        stack.callback(made.elsewhere.close)
+        yield made
 
 
 @pytest.mark.parametrize("level", LEVELS)
