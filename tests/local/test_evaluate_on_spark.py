@@ -17,7 +17,7 @@ import pytest
 from spark_trickle.ir.exact import Call, Exact, Kind
 from spark_trickle.local import evaluate as rules
 from spark_trickle.local.values import from_arrow
-from spark_trickle.prove.scalars import Unproven
+from spark_trickle.prove.refusal import Unproven
 from support.exact import (
     Composer,
     Failure,

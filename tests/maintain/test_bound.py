@@ -39,15 +39,16 @@ MEANINGS = {
 
 def test_a_column_added_later_changes_no_meaning(pair: Lake) -> None:
     """Every one of these would read another column, or one more, if it were bound again."""
+    by_text = {"whole": "FULL", "travel": "FULL"}
     for name, (query, _) in MEANINGS.items():
-        pair.create_stream_table(name, query)
+        mode = "AUTO" if name in by_text else "DIFFERENTIAL"
+        pair.create_stream_table(name, query, refresh_mode=mode)
     pair.sql("ALTER TABLE b ADD COLUMN z INT DEFAULT 5")
     pair.sql("ALTER TABLE a ADD COLUMN w INT")
     assert {report.effective_mode for report in pair.refresh_all()} == {"NO_DATA"}
     pair.sql("INSERT INTO b VALUES (3, 30, 99)")
     pair.sql("INSERT INTO a VALUES (3, 3, 3)")
     modes = {report.name: report.effective_mode for report in pair.refresh_all()}
-    by_text = {"whole": "FULL", "travel": "FULL"}
     assert modes == {**dict.fromkeys(MEANINGS, "DIFFERENTIAL"), **by_text}
     for name, (_, expected) in MEANINGS.items():
         assert rows(pair, name) == expected, name
@@ -162,7 +163,7 @@ def test_create_or_replace_binds_anew(pair: Lake) -> None:
 
 
 def test_a_lake_older_than_bindings(pair: Lake) -> None:
-    pair.create_stream_table("outer", MEANINGS["outer"][0])
+    pair.create_stream_table("outer", MEANINGS["outer"][0], refresh_mode="DIFFERENTIAL")
     with pair._catalog.writing() as connection:
         connection.execute("DROP TABLE trickle_bound")
     pair._opened_streams = None

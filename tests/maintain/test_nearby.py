@@ -11,7 +11,7 @@ import pytest
 
 from spark_trickle import Lake, connect
 from spark_trickle.maintain.gather import finding, nearby
-from spark_trickle.maintain.refresh import compute
+from spark_trickle.maintain.refresh import pinned
 from spark_trickle.spark import constants, run
 from support.streams import refreshed
 
@@ -62,8 +62,8 @@ WAYS = {
         (nearby, "NEAR"): 3,
     },
     "too many bytes": {(finding, "HELD"): 0, (finding, "HERE"): -1, (finding, "FOUND"): 0},
-    "joined": {(compute, "CHANGES"): 1 << 40, (nearby, "NEAR"): -1, (nearby, "WHOLE"): -1},
-    "joined with changes from files": {(compute, "CHANGES"): -1},
+    "joined": {(pinned, "CHANGES"): 1 << 40, (nearby, "NEAR"): -1, (nearby, "WHOLE"): -1},
+    "joined with changes from files": {(pinned, "CHANGES"): -1},
 }
 
 

@@ -17,7 +17,8 @@ from spark_trickle.ir.types import Column, Source
 from spark_trickle.local.evaluate import function_of
 from spark_trickle.local.values import to_arrow
 from spark_trickle.normalize.pipeline import normalize
-from spark_trickle.prove.scalars import Prover, Unproven
+from spark_trickle.prove.refusal import Unproven
+from spark_trickle.prove.scalars import Prover
 from spark_trickle.prove.types import exact_type
 from spark_trickle.sql.bind.plan import bind
 

@@ -32,7 +32,8 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import nodes, scans
-from spark_trickle.prove.scalars import Prover, Unproven, readable
+from spark_trickle.prove.refusal import Unproven, readable
+from spark_trickle.prove.scalars import Prover
 from spark_trickle.prove.types import BIGINT, OPAQUE, exact_type
 
 

@@ -55,7 +55,8 @@ from spark_trickle.ir.nodes import (
 from spark_trickle.ir.scalars import column_ids, conjunction, conjuncts, ref
 from spark_trickle.ir.shared import Shared
 from spark_trickle.ir.types import Column, Schema
-from spark_trickle.prove.scalars import Prover, Unproven, readable
+from spark_trickle.prove.refusal import Unproven, readable
+from spark_trickle.prove.scalars import Prover
 from spark_trickle.prove.types import BIGINT, OPAQUE, exact_type
 
 _SUMMED_DIGITS = 10

@@ -7,7 +7,6 @@ depends on the time zone. With ANSI off what would be an error is NULL or wraps:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +15,8 @@ from sqlglot import exp
 from spark_trickle.ir.exact import Call, Constant, Exact, Input, Kind, Op, Type
 from spark_trickle.ir.scalars import column_id, conjuncts, disjuncts
 from spark_trickle.prove import functions
+from spark_trickle.prove.meeting import compared, together
+from spark_trickle.prove.refusal import Unproven, readable, unproven
 from spark_trickle.prove.types import (
     BIGINT,
     BOOLEAN,
@@ -34,14 +35,6 @@ from spark_trickle.prove.types import (
 
 NEGATED_DIGITS = 34
 """Spark rounds the negative of a decimal to so many digits."""
-
-
-class Unproven(Exception):
-    """No rule gives Spark's answer for certain; ``code`` is stable, the message is for people."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(frozen=True)
@@ -77,42 +70,8 @@ class Prover:
             raise Unproven("ANSI_OFF", f"with ANSI off an overflow is no error: {readable(node)}")
 
 
-def unproven(node: exp.Expr, reason: str) -> Unproven:
-    return Unproven("EXPRESSION", f"{readable(node)}: {reason}")
-
-
-def readable(node: exp.Expr) -> str:
-    """An expression as text for messages, without the numbers of its columns."""
-    text = re.sub(r"`([^`]*)#\d+`", r"\1", node.sql("spark"))
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def _name(node: exp.Expr) -> str:
     return node.sql_name().lower() if isinstance(node, exp.Func) else node.key.upper()
-
-
-def _together(node: exp.Expr, values: list[Exact]) -> list[Exact]:
-    """The values in one type."""
-    values = _with_dates(values)
-    target = VOID
-    for value in values:
-        common = meet(target, value.type)
-        if common is None or common.kind is Kind.OPAQUE:
-            raise unproven(node, f"{target} beside {value.type}")
-        target = common
-    return [cast(value, target) for value in values]
-
-
-def _with_dates(values: list[Exact]) -> list[Exact]:
-    """Texts that stand beside dates are dates."""
-    if not any(value.type.kind is Kind.DATE for value in values):
-        return values
-    return [
-        (day_of(value.value) or value)
-        if isinstance(value, Constant) and isinstance(value.value, str)
-        else value
-        for value in values
-    ]
 
 
 # Rules, one per class of node
@@ -204,7 +163,7 @@ def _as_decimal(value: Exact, digits: tuple[int, int]) -> Exact:
 
 def _comparison(op: Op, *, negated: bool = False) -> _Rule:
     def rule(prover: Prover, node: exp.Expression) -> Exact:
-        sides = _together(node, [prover.prove(node.this), prover.prove(node.expression)])
+        sides = compared(node, [prover.prove(node.this), prover.prove(node.expression)])
         found = Call(op, tuple(sides), BOOLEAN)
         return Call(Op.NOT, (found,), BOOLEAN) if negated else found
 
@@ -238,7 +197,7 @@ def _between(prover: Prover, node: exp.Expression) -> Exact:
     value = _cheap(prover, node.this)
     low, high = prover.prove(node.args["low"]), prover.prove(node.args["high"])
     tests = [
-        Call(op, tuple(_together(node, [value, bound])), BOOLEAN)
+        Call(op, tuple(compared(node, [value, bound])), BOOLEAN)
         for op, bound in ((Op.AT_LEAST, low), (Op.AT_MOST, high))
     ]
     return Call(Op.AND, tuple(tests), BOOLEAN)
@@ -271,7 +230,7 @@ def _in(prover: Prover, node: exp.Expression) -> Exact:
     if not node.expressions or any(node.args.get(a) for a in ("query", "unnest", "field")):
         raise unproven(node, "IN of something else than a list")
     values = [prover.prove(value) for value in (node.this, *node.expressions)]
-    return Call(Op.IN, tuple(_together(node, values)), BOOLEAN)
+    return Call(Op.IN, tuple(compared(node, values)), BOOLEAN)
 
 
 def _case(prover: Prover, node: exp.Expression) -> Exact:
@@ -286,12 +245,12 @@ def _case(prover: Prover, node: exp.Expression) -> Exact:
 def _test(prover: Prover, subject: exp.Expression | None, branch: exp.Expression) -> Exact:
     if subject is None:
         return prover.condition(branch.this)
-    sides = _together(branch, [prover.prove(subject), prover.prove(branch.this)])
+    sides = together(branch, [prover.prove(subject), prover.prove(branch.this)])
     return Call(Op.EQUAL, tuple(sides), BOOLEAN)
 
 
 def _choice(node: exp.Expr, tests: list[Exact], values: list[Exact]) -> Exact:
-    values = _together(node, values)
+    values = together(node, values)
     pairs = [part for pair in zip(tests, values, strict=False) for part in pair]
     return Call(Op.CASE, (*pairs, values[-1]), values[-1].type)
 
@@ -304,13 +263,13 @@ def _if(prover: Prover, node: exp.Expression) -> Exact:
 
 
 def _coalesce(prover: Prover, node: exp.Expression) -> Exact:
-    values = _together(node, [prover.prove(v) for v in (node.this, *node.expressions)])
+    values = together(node, [prover.prove(v) for v in (node.this, *node.expressions)])
     return Call(Op.COALESCE, tuple(values), values[0].type)
 
 
 def _nullif(prover: Prover, node: exp.Expression) -> Exact:
     value, other = _cheap(prover, node.this), prover.prove(node.expression)
-    test = Call(Op.EQUAL, tuple(_together(node, [value, other])), BOOLEAN)
+    test = Call(Op.EQUAL, tuple(together(node, [value, other])), BOOLEAN)
     return Call(Op.CASE, (test, Constant(None, value.type), value), value.type)
 
 

@@ -1,0 +1,50 @@
+"""Values that meet: in a comparison, in a list, as the branches of a choice."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from spark_trickle.ir.exact import INTEGER_BITS, Constant, Exact, Kind, Type
+from spark_trickle.prove.refusal import unproven
+from spark_trickle.prove.types import VOID, cast, day_of, meet
+
+
+def together(node: exp.Expr, values: list[Exact]) -> list[Exact]:
+    """The values in one type."""
+    values = _with_dates(values)
+    target = VOID
+    for value in values:
+        common = meet(target, value.type)
+        if common is None or common.kind is Kind.OPAQUE:
+            raise unproven(node, f"{target} beside {value.type}")
+        target = common
+    return [cast(value, target) for value in values]
+
+
+def _with_dates(values: list[Exact]) -> list[Exact]:
+    """Texts that stand beside dates are dates."""
+    if not any(value.type.kind is Kind.DATE for value in values):
+        return values
+    return [
+        (day_of(value.value) or value)
+        if isinstance(value, Constant) and isinstance(value.value, str)
+        else value
+        for value in values
+    ]
+
+
+def compared(node: exp.Expr, values: list[Exact]) -> list[Exact]:
+    """The values in one type, to be compared."""
+    whole = [v.type for v in values if v.type.integral and not isinstance(v, Constant)]
+    for type in whole:
+        if any(_is_beyond(value, type) for value in values):
+            raise unproven(node, f"a number beyond {type}")
+    return together(node, values)
+
+
+def _is_beyond(value: Exact, type: Type) -> bool:
+    """Of an integer and a decimal beyond its type Spark takes ``<`` as true, even of NULL."""
+    if not isinstance(value, Constant) or value.type.kind is not Kind.DECIMAL:
+        return False
+    most = 10**value.type.scale << (INTEGER_BITS[type.kind] - 1)
+    return isinstance(value.value, int) and abs(value.value) >= most
