@@ -142,7 +142,7 @@ def test_select_and_wait(shop: Lake) -> None:
 
 
 def test_one_look_refreshes_what_is_due_and_ends(shop: Lake) -> None:
-    shop.create_stream_table("totals", TOTALS, schedule="10ms")
+    shop.create_stream_table("totals", TOTALS, schedule="10ms", refresh_mode="DIFFERENTIAL")
     shop.create_stream_table("later", TOTALS, schedule="1h")
     assert shop.scheduler().once() == []
     shop.sql("INSERT INTO orders VALUES (3, 'bob', 100)")

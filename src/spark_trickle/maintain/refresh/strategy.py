@@ -37,6 +37,8 @@ FEW_CHANGED, FEW_ROWS = 100.0, 100_000.0
 LIKE = 2.0
 """Sizes are alike when they differ by less than this factor."""
 LEAST_SECONDS = 0.001
+QUICK = 0.35
+"""Seconds that nobody waits for: what is measured below them differs by chance."""
 BY_DELTA = ("DIFFERENTIAL", "TOPK")
 
 
@@ -94,6 +96,8 @@ def choose(history: Sequence[RefreshReport], changed_rows: int, source_rows: int
     if expected.full is None:
         return Choice("DIFFERENTIAL", "FULL_UNMEASURED", f"{told}, no full run measured yet")
     told = f"{told} against {expected.full:.2f} s in full"
+    if max(expected.differential, expected.full) <= QUICK:
+        return Choice("DIFFERENTIAL", "QUICK", f"{told}; a delta reads and publishes least")
     runs, work = _runs(history, source_rows), Work(changed_rows, source_rows)
     modes = "DIFFERENTIAL", "FULL"
     cheaper, dearer = modes if expected.differential <= expected.full else modes[::-1]
