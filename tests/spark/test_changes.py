@@ -80,7 +80,7 @@ def test_small_changes_of_large_files_open_no_file(files):
     # What is kept is only a copy: without it the files say the same.
     with files._catalog.writing() as connection:
         connection.execute("DELETE FROM trickle_deleted_rows")
-    files._catalog._plans.clear()
+    files._catalog._plans._plans.clear()
     assert files.change_summary("t", start).bytes > 0
     assert changes(files, "t", start)[(20, "v20", 10.0)] == -1
 
