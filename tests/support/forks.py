@@ -6,6 +6,7 @@ thread of PySpark talks to the JVM over a connection of its own, and the parent'
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -30,6 +31,7 @@ class Forked:
         self._note = folder / f"fork_{time.monotonic_ns()}.txt"
         self._pid = os.fork()
         if self._pid == 0:
+            gc.freeze()  # what the parent left to collect has threads that are not here
             if crash_at is not None:
                 os.environ[VARIABLE] = crash_at
             thread = threading.Thread(target=self._run, args=(work,))
@@ -69,6 +71,7 @@ class Writer:
         self._pipe, theirs = Pipe()
         self._pid = os.fork()
         if self._pid == 0:
+            gc.freeze()  # what the parent left to collect has threads that are not here
             thread = threading.Thread(target=_obey, args=(connect, theirs))
             thread.start()
             thread.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -42,6 +43,7 @@ class Reader:
         self._read, write = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
+            gc.freeze()  # what the parent left to collect has threads that are not here
             thread = threading.Thread(target=self._run, args=(work, write))
             thread.start()
             thread.join()
