@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -18,6 +19,8 @@ from spark_trickle.serve.sight import Sight
 
 _TICK, _TICKS = 0.25, 4
 """Jobs are looked at every tick, which costs nothing; the catalog every so many."""
+_RECENT = 10.0
+"""Seconds from making a page to its listening, at most."""
 _ALIVE = 60
 """After so many ticks a line is sent anyway: a reader that is gone is noticed by it."""
 
@@ -41,6 +44,8 @@ class Live:
             self._watching = asyncio.create_task(self._watch())
         try:
             yield "retry: 2000\n\n"
+            if self._recent():
+                yield _changed(self._jobs.moves)
             while True:
                 try:
                     yield await asyncio.wait_for(queue.get(), _ALIVE * _TICK)
@@ -51,6 +56,8 @@ class Live:
 
     async def _watch(self) -> None:
         known: tuple[Any, ...] = await self._now((), 0)
+        if self._recent():
+            self._tell(known[0])
         ticks = 0
         while self._readers:
             await asyncio.sleep(_TICK)
@@ -58,9 +65,15 @@ class Live:
             now = await self._now(known, ticks)
             if now != known:
                 known = now
-                data = json.dumps({"jobs": now[0]})
-                for queue in self._readers:
-                    queue.put_nowait(f"event: change\ndata: {data}\n\n")
+                self._tell(now[0])
+
+    def _recent(self) -> bool:
+        """Whether a job may have moved after a page was made and before it began to listen."""
+        return time.monotonic() - self._jobs.moved_at < _RECENT
+
+    def _tell(self, jobs: int) -> None:
+        for queue in self._readers:
+            queue.put_nowait(_changed(jobs))
 
     async def _now(self, known: tuple[Any, ...], ticks: int) -> tuple[Any, ...]:
         moves = self._jobs.moves
@@ -70,3 +83,7 @@ class Live:
         with suppress(TrickleError):  # a catalog that does not answer now may do so later
             pulse = await run_in_threadpool(self._sight.pulse)
         return (moves, *pulse)
+
+
+def _changed(jobs: int) -> str:
+    return f"event: change\ndata: {json.dumps({'jobs': jobs})}\n\n"
