@@ -10,9 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlglot import exp
 
 from spark_trickle.compile import compile_query
-from spark_trickle.ir.exact_plan import Function, Match, Paired
+from spark_trickle.errors import ExecutionError
+from spark_trickle.ir.exact_plan import Function, Match, Paired, Read
+from spark_trickle.ir.types import Column, Source
 from spark_trickle.local import program
 from spark_trickle.prove.plans import NotLocal, local_plan
 from support import tpch
@@ -112,6 +115,36 @@ def _try_all(laboratory: Laboratory) -> None:
         laboratory.load(found.data)
         assert laboratory.check(query, found.sql, found.data) is None
         wrong_nearby(laboratory, query, found.data, found.number)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT l.a, m.b FROM r l CROSS JOIN r m",
+        "SELECT l.a FROM r l JOIN r m ON l.b < m.a",
+        "SELECT l.a FROM r l WHERE EXISTS (SELECT 1 FROM r m WHERE l.b > m.a + m.b)",
+    ],
+)
+def test_a_join_that_explodes_is_given_up_before_it_does(
+    query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few rows are read, but every one meets every other."""
+    number = exp.DataType.build("int")
+    source = Source("r", tuple(Column(i, name, number) for i, name in enumerate("ab")))
+    plan = compile_query(query, {"r": source}).normalized
+    assert plan is not None
+    exact = local_plan(plan)
+    assert not isinstance(exact, NotLocal)
+    seen = []
+
+    def rows(read: Read) -> program.Rows:
+        return [((n,) * len(read.inputs), 1) for n in range(1_000)]
+
+    counted = program._Context.pair
+    monkeypatch.setattr(program._Context, "pair", lambda c, n: (seen.append(n), counted(c, n)))
+    with pytest.raises(ExecutionError, match="TOO_MANY"):
+        program.Program(exact).run(rows)
+    assert sum(seen) <= program.MOST_PAIRS + 1_000, "before they are looked at"
 
 
 def test_nearly_all_deltas_of_tpch_are_proven() -> None:

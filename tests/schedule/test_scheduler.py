@@ -11,11 +11,12 @@ import pytest
 
 import spark_trickle
 from spark_trickle import Lake
-from spark_trickle.errors import NotFoundError
+from spark_trickle.errors import CatalogError, NotFoundError
 from spark_trickle.maintain.records.monitor import StreamTableInfo
 from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.maintain.schedule.leases import Leases
 from spark_trickle.maintain.schedule.restless import Restless
+from spark_trickle.maintain.schedule.upkeep import UPKEEP
 from spark_trickle.settings import Settings
 from support.lakes import modify
 from support.streams import assert_exact, rows
@@ -162,21 +163,49 @@ def test_a_record_that_is_out_of_date_is_no_breach(shop: Lake) -> None:
     assert info(shop, "totals").status == "ACTIVE"
 
 
-def test_what_commits_fold_into_is_verified_now_and_then(shop: Lake) -> None:
+def test_upkeep_that_fails_gives_its_lease_back(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.create_stream_table("totals", TOTALS)
+    scheduler = shop.scheduler()
+
+    def fail(_: object) -> dict[str, int]:
+        raise CatalogError("no room")
+
+    monkeypatch.setattr(scheduler._upkeep, "run", fail)
+    with scheduler._leases.beating():
+        scheduler._keep_up(scheduler._lookout.look())
+        other = Leases(shop._catalog)
+        assert other.claim([UPKEEP]) == {UPKEEP}
+        other.release(UPKEEP)
+
+
+def test_what_commits_fold_into_is_verified_now_and_then(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify = shop._streams.verify
     for name in ("right", "wrong"):
         shop.create_stream_table(name, TOTALS, refresh_mode="IMMEDIATE")
+    extremum = "SELECT max(amount) AS m FROM orders"
+    shop.create_stream_table("anew", extremum, refresh_mode="IMMEDIATE")
     shop.sql("INSERT INTO orders VALUES (4, 'cid', 5)")
     upkeep = shop.scheduler()._upkeep
     streams = shop._streams.all()
     assert upkeep._to_reconcile(streams) == [], "a whole interval after it was first seen"
     for uuid in upkeep._reconciled:
         upkeep._reconciled[uuid] -= 2 * shop._settings.reconcile_seconds
-    assert [stream.name for stream in upkeep._to_reconcile(streams)] == ["right", "wrong"]
+    due = upkeep._to_reconcile(streams)
+    assert [stream.name for stream in due] == ["anew", "right", "wrong"]
     assert upkeep._to_reconcile(streams) == []
     tx = shop._catalog.begin()
     assert modify(tx, "wrong", lambda row: row["customer"] == "cid", None)
     tx.commit()
-    assert [upkeep.reconcile(stream) for stream in streams] == [True, False]
+    verified = []
+    monkeypatch.setattr(
+        shop._streams, "verify", lambda name: (verified.append(name), verify(name))[1]
+    )
+    assert [upkeep.reconcile(stream) for stream in streams] == [True, True, False]
+    assert verified == ["right", "wrong"], "the other one is computed anew, not folded"
     statuses = {stream.name: stream.status for stream in shop.stream_tables()}
-    assert statuses == {"right": "ACTIVE", "wrong": "ERROR"}
+    assert statuses == {"anew": "ACTIVE", "right": "ACTIVE", "wrong": "ERROR"}
     assert "rows differ" in str(shop._streams.get("wrong").last_error)

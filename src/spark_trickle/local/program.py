@@ -1,5 +1,7 @@
 """Exact plans (``ir/exact_plan.py``) as Python functions over few rows.
 
+What is read is few rows, but a join may make many of them: past ``MOST_PAIRS`` pairs it gives up.
+
 Law: for every plan that ``prove/plans.py`` lets through and every input, the weighted rows are
 Spark's, or an ExecutionError says that Spark must answer: a sum is checked by the sum of its
 magnitudes, since Spark may add in any order.
@@ -36,6 +38,8 @@ Row = tuple[Any, ...]
 Rows = list[tuple[Row, int]]
 """Rows with their weights."""
 Reader = Callable[[Read], Rows]
+MOST_PAIRS = 200_000
+"""So many pairs of rows are looked at in one run; more are for Spark."""
 Step = Callable[["_Context"], Rows]
 
 
@@ -45,6 +49,13 @@ class _Context:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.done: dict[int, Rows] = {}
+        self._pairs = 0
+
+    def pair(self, count: int) -> None:
+        """Count pairs before they are looked at."""
+        self._pairs += count
+        if self._pairs > MOST_PAIRS:
+            raise ExecutionError("[TOO_MANY_PAIRS] a join pairs too many rows for this process")
 
 
 class Program:
@@ -141,7 +152,7 @@ def _paired(left: Step, right: Step, plan: Paired) -> Step:
 
     def filtered(context: _Context) -> Rows:
         mine, theirs = left(context), right(context)
-        found = partners(mine, theirs)
+        found = partners(context, mine, theirs)
         wanted = kind is Match.SEMI
         return [pair for pair, places in zip(mine, found, strict=True) if bool(places) is wanted]
 
@@ -149,7 +160,7 @@ def _paired(left: Step, right: Step, plan: Paired) -> Step:
         mine, theirs = left(context), right(context)
         met: set[int] = set()
         result: Rows = []
-        for (row, weight), places in zip(mine, partners(mine, theirs), strict=True):
+        for (row, weight), places in zip(mine, partners(context, mine, theirs), strict=True):
             for place in places:
                 other, times = theirs[place]
                 result.append((row + other, weight * times))
@@ -163,7 +174,7 @@ def _paired(left: Step, right: Step, plan: Paired) -> Step:
     return filtered if kind in (Match.SEMI, Match.ANTI) else joined
 
 
-def _partners(plan: Paired) -> Callable[[Rows, Rows], Iterator[Sequence[int]]]:
+def _partners(plan: Paired) -> Callable[[_Context, Rows, Rows], Iterator[Sequence[int]]]:
     """For each row of the left side, the places of its partners."""
     key = _row([each.left for each in plan.equal])
     other_key = _row([each.right for each in plan.equal])
@@ -173,7 +184,7 @@ def _partners(plan: Paired) -> Callable[[Rows, Rows], Iterator[Sequence[int]]]:
     def lacking(value: Row) -> bool:
         return any(value[i] is None for i in strict)
 
-    def partners(mine: Rows, theirs: Rows) -> Iterator[Sequence[int]]:
+    def partners(context: _Context, mine: Rows, theirs: Rows) -> Iterator[Sequence[int]]:
         known: dict[Row, list[int]] = {}
         if mine:
             for place, (row, _) in enumerate(theirs):
@@ -181,6 +192,7 @@ def _partners(plan: Paired) -> Callable[[Rows, Rows], Iterator[Sequence[int]]]:
         for row, _ in mine:
             value = key(row)
             places: Sequence[int] = () if lacking(value) else known.get(value, ())
+            context.pair(len(places))
             if rest is not None:
                 places = [p for p in places if rest(row + theirs[p][0]) is True]
             yield places

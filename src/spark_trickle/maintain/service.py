@@ -23,10 +23,11 @@ from spark_trickle.maintain.define.preview import preview
 from spark_trickle.maintain.define.writing import definition_of, over_tables
 from spark_trickle.maintain.guard import Guard
 from spark_trickle.maintain.immediate.fast import FastPaths
+from spark_trickle.maintain.immediate.reconciling import reconcile
 from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import batches, graph
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.behind import behind, behind_in
+from spark_trickle.maintain.records.behind import behind_in
 from spark_trickle.maintain.records.bound import bind_older, has_unbound
 from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.needed import Needed, needed
@@ -259,20 +260,8 @@ class StreamTables:
             self._refresh,
             restless,
             lambda known: announcer.announce(alerts(state(catalog, known))),
-            self.reconcile,
+            lambda stream: reconcile(self, stream),
         )
-
-    def reconcile(self, stream: StreamTable) -> bool:
-        """Whether a stream table that follows commits is what its query says; if not, it is taken
-        out of service. One that lacks what others wrote, who keep no stream tables, is made anew."""
-        if stream.follows and behind(self._catalog, {stream.uuid}):
-            self.refresh(stream.name)
-        found = self.verify(stream.name)
-        if found:
-            what = f"{found.rows.num_rows} rows differ from what the query gives"
-            error = InvariantError(what, hint=f"run repair_stream_table({stream.name!r})")
-            self._refresher.note_failure(stream, stream.refresh_mode, error)
-        return not found
 
     def repair(self, name: str) -> RefreshReport:
         """Build contents and private state anew, at the newest version of the sources."""
@@ -305,11 +294,15 @@ class StreamTables:
             tx.rollback()
 
     def _pinned(self, name: str) -> tuple[StreamTable, Transaction]:
-        """A transaction, and the record of a stream table as it was when it began."""
+        """A transaction, and the record of a stream table as it was when it began.
+
+        One that follows commits is looked at where the transaction is, whatever its frontier.
+        """
         while True:
             stream = self.get(name)
             tx = self._catalog.begin()
-            if self.get(name) == stream:
+            now = self.get(name)
+            if (replace(now, sources=stream.sources) if stream.follows else now) == stream:
                 return stream, tx
             tx.rollback()
 

@@ -60,14 +60,17 @@ class Upkeep:
         if wanted is not None:
             chosen = _upstream(chosen, wanted)
         found = []
+        late = behind(self.refresher.engine.catalog, {stream.uuid for stream in chosen})
         for level in graph.levels(chosen):
             for stream in level:
-                kept = self._keep(tx, stream, tables)
+                kept = self._keep(tx, stream, tables, stream.uuid in late)
                 if kept is not None:
                     found.append(kept)
         return found
 
-    def _keep(self, tx: Transaction, stream: StreamTable, tables: dict[str, Table]) -> Kept | None:
+    def _keep(
+        self, tx: Transaction, stream: StreamTable, tables: dict[str, Table], late: bool
+    ) -> Kept | None:
         sources = tuple(tables[source.uuid] for source in stream.sources)
         marks = tuple(tx.staged(table) for table in sources)
         kept: Kept | None = tx.notes.get(stream.uuid)
@@ -78,7 +81,7 @@ class Upkeep:
         for name in (stream.name, *(segment.name for segment in stream.segments)):
             tx.derive(tx.table(TableName.of(name)))
         with tracing.refreshing(stream.name):
-            kept = self._staged(tx, stream, sources, marks) if any(marks) else None
+            kept = self._staged(tx, stream, sources, marks, late) if any(marks) else None
         tx.note(stream.uuid, kept)
         return kept
 
@@ -88,6 +91,7 @@ class Upkeep:
         stream: StreamTable,
         sources: tuple[Table, ...],
         marks: tuple[Staged | None, ...],
+        late: bool,
     ) -> Kept:
         phases = Phases()
         before = self.refresher.engine.catalog.at(tx.base)
@@ -100,10 +104,8 @@ class Upkeep:
                 pinned[source.name] = replace(found, before=before, changes=changes)
             report = first_report(stream, IMMEDIATE, pinned, phases)
             changed = sum(report.delta_rows.values())
-            choice = BY_DELTA
-            if behind(self.refresher.engine.catalog, {stream.uuid}):
-                choice = RESYNC
-            elif changed > FEW and 2 * changed > source_size(pinned)[0]:
+            choice = RESYNC if late else BY_DELTA
+            if not late and changed > FEW and 2 * changed > source_size(pinned)[0]:
                 choice = ANEW
             with self.refresher.running(stream, tx) as run:
                 filled = self.refresher.fill(

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.versions import conflicts
 
 
 def behind(catalog: Catalog, uuids: Collection[str]) -> set[str]:
@@ -27,7 +28,10 @@ def behind_in(connection: Connection, catalog: Catalog, uuids: Collection[str]) 
         return set()
     moves = catalog.last_moves
     moves.since(connection, min(version for _, _, version in frontiers))
-    return {uuid for uuid, table, version in frontiers if version < moves.of(table, version)}
+    counts = conflicts.ROWS.__contains__
+    return {
+        uuid for uuid, table, version in frontiers if version < moves.of(table, version, counts)
+    }
 
 
 _FRONTIERS = (

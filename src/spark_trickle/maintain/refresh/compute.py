@@ -87,9 +87,8 @@ class Computation:
     def _whole(self, part: Part, plan: Node) -> Rows:
         """All rows of a plan; few of them are worked on here, if that is proven."""
         names = [column.name for column in part.columns]
-        tables = locally.Tables(self._scan)
-        here = None
-        if tables.rows(plan) <= self.catalog.settings.local_rows:
+        tables, most, here = locally.Tables(self._scan), self.catalog.settings.local_rows, None
+        if most and tables.few(plan, most):
             here = locally.whole(plan, names, tables, ansi=self.compiled.ansi)
         if here is not None and not locally.doubted():
             self.run.note_read(tables.taken.rows, tables.taken.bytes)
@@ -176,8 +175,8 @@ class Computation:
         """The delta computed in this process; None if it is for Spark."""
         changed = {s.source for s in scans(delta.nearby) if s.version is Version.DELTA}
         alone = {n: rows for n in changed if isinstance(rows := self._deltas.get(n), pa.Table)}
-        rows = locally.Near(near, alone)
-        if rows.rows > self.catalog.settings.local_rows:
+        rows, most = locally.Near(near, alone), self.catalog.settings.local_rows
+        if not most or rows.rows > most:
             return None
         found = locally.compute(delta, beside, rows, ansi=self.compiled.ansi)
         if found is not None and locally.doubted():

@@ -82,10 +82,10 @@ class Tables:
     scan: Callable[[str, Version], ScanPlan]
     taken: Taken = field(default_factory=Taken)
 
-    def rows(self, plan: Node) -> int:
-        """How many rows a plan reads; more than ever wanted if their files are large."""
+    def few(self, plan: Node, most: int) -> bool:
+        """Whether a plan reads at most so many rows, out of files that are not large."""
         plans = [self.scan(*place) for place in {(s.source, s.version) for s in scans(plan)}]
-        return sum(p.rows for p in plans) if sum(p.bytes for p in plans) <= _BYTES else _BYTES
+        return sum(p.rows for p in plans) <= most and sum(p.bytes for p in plans) <= MOST_BYTES
 
     def read(self, read: Read) -> Rows:
         names = [column.name for column in read.inputs]
@@ -94,7 +94,8 @@ class Tables:
         return rows_of(columns, [1] * rows.num_rows)
 
 
-_BYTES = 32 << 20
+MOST_BYTES = 32 << 20
+"""Of the files of whole tables."""
 
 
 def compute(delta: PartDelta, view: Part | None, near: Near, *, ansi: bool) -> pa.Table | None:

@@ -278,12 +278,19 @@ class Scheduler:
     def _keep_up(self, known: Known) -> None:
         try:
             if self._leases.claim([UPKEEP]) == {UPKEEP}:
-                _tell("upkeep", **self._upkeep.run(known))
-                self._leases.release(UPKEEP, ok=True)
+                self._kept_up(known)
         except TrickleError as error:
             log.warning("upkeep failed: %s", error.message)
         finally:
             self._running.discard(UPKEEP)
+
+    def _kept_up(self, known: Known) -> None:
+        done = False
+        try:
+            _tell("upkeep", **self._upkeep.run(known))
+            done = True
+        finally:  # held on to, nobody would keep up again
+            self._leases.release(UPKEEP, ok=done)
 
     def _spawn(self, work: Callable[[], object], name: str) -> None:
         thread = threading.Thread(target=work, name=name, daemon=True)

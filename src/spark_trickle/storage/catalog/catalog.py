@@ -47,8 +47,8 @@ class Catalog:
         self.files = files
         self.database = database
         self.planner = Planner()
-        self.last_moves = conflicts.LastMoves(conflicts.ROWS.__contains__)
-        self._plans = Plans(self.planner)
+        self.last_moves = conflicts.LastMoves()
+        self._plans = Plans(self.planner, self.last_moves)
         self.participants: list[Participant] = []
         """Take part in every transaction."""
         self._structures: dict[int, Structure] = {}

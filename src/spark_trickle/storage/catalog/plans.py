@@ -24,10 +24,9 @@ Bounds = tuple[int, int]
 class Plans:
     """The plans of one lake; safe for use from several threads."""
 
-    def __init__(self, planner: Planner) -> None:
+    def __init__(self, planner: Planner, moves: conflicts.LastMoves) -> None:
         self._planner = planner
-        self._touched = conflicts.LastMoves(lambda _: True)
-        self._filed = conflicts.LastMoves(lambda kind: kind not in conflicts.INLINED)
+        self._moves = moves
         self._seen = -1
         self._plans: OrderedDict[tuple[Any, ...], ScanPlan | ChangePlan] = OrderedDict()
         self._lock = threading.Lock()
@@ -44,7 +43,7 @@ class Plans:
         self, connection: Connection, table: Table, before: int, after: int, bounds: Bounds
     ) -> ChangePlan:
         """The change of a table that was there before."""
-        self._touched.since(connection, before, bounds[1])
+        self._moves.since(connection, before, bounds[1])
         if self._stamp(connection, table, after, bounds) <= before:
             return ChangePlan(table, before, after, (), feed.weighted(table, []))
         return self.changes_of_new(connection, table, before, after)
@@ -66,21 +65,20 @@ class Plans:
         if newest == self._seen:
             return
         if self._seen >= 0 and self._plans:
-            others = conflicts.since(connection, self._seen)
-            rewritten = {
-                table
-                for table, kinds in others.by_table.items()
-                if any(kind in kinds for kind in conflicts.COMPACTED)
-            }
+            self._moves.since(connection, self._seen, newest)
             with self._lock:
-                for key in [k for k in self._plans if k[1] in rewritten]:
+                for key in [k for k in self._plans if self._rewritten(k[1])]:
                     del self._plans[key]
         self._seen = newest
 
+    def _rewritten(self, table: int) -> bool:
+        counts = conflicts.COMPACTED.__contains__
+        return self._moves.of(table, self._seen, counts) > self._seen
+
     def _stamp(self, connection: Connection, table: Table, version: int, bounds: Bounds) -> int:
         """The version since which the table has been as it is at ``version``, as far as it is known."""
-        first = self._touched.since(connection, version, bounds[1])
-        last = self._touched.of(table.id, first)
+        first = self._moves.since(connection, version, bounds[1])
+        last = self._moves.of(table.id, first)
         return last if last <= version else version
 
     def _planned(
@@ -93,9 +91,9 @@ class Plans:
         key = ("newest", table.id)
         plan = self._cached(key)
         if isinstance(plan, ScanPlan) and plan.table == table:
-            self._filed.since(connection, plan.version, bounds[1])
-            same_files = self._filed.of(table.id, plan.version) <= plan.version
-            if same_files and bounds[0] <= plan.version <= version:
+            self._moves.since(connection, plan.version, bounds[1])
+            filed = self._moves.of(table.id, 0, lambda kind: kind not in conflicts.INLINED)
+            if filed <= plan.version and bounds[0] <= plan.version <= version:
                 plan = self._planner.advanced(connection, plan, version)
                 self._keep(key, plan)
                 return plan

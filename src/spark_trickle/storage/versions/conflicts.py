@@ -19,8 +19,8 @@ SHAPED = ("dropped_table", "altered_table")
 COMPACTED = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flush")
 MOVED = (*SHAPED, *INSERTED, *DELETED)
 """What changes a table's rows or columns; compaction does not."""
-ROWS = (*INSERTED, *DELETED)
-INLINED = ("inlined_insert", "inlined_delete")
+ROWS = frozenset((*INSERTED, *DELETED))
+INLINED = frozenset(("inlined_insert", "inlined_delete"))
 
 _WORDS = {
     "inserted_into_table": "got new rows",
@@ -93,15 +93,13 @@ def since(connection: Connection, version: int) -> Others:
         (version,),
     ):
         for kind, value in entries(text):
-            if value.isdigit() and kind in _WORDS:
+            if value.isdigit():
                 others.by_table[int(value)][kind] = number
     return others
 
 
-def moves(
-    connection: Connection, version: int, counts: Callable[[str], bool] = MOVED.__contains__
-) -> list[tuple[int, int]]:
-    """Version and table of each change after a version whose kind ``counts``."""
+def moves(connection: Connection, version: int) -> list[tuple[int, int]]:
+    """Version and table of each change of rows or columns after a version."""
     rows = connection.execute(
         "SELECT snapshot_id, changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > ?",
         (version,),
@@ -110,18 +108,16 @@ def moves(
         (number, int(value))
         for number, text in rows
         for kind, value in entries(text)
-        if value.isdigit() and counts(kind)
+        if value.isdigit() and kind in MOVED
     ]
 
 
 class LastMoves:
-    """In which version each table changed last; reads only what is new since it was asked."""
+    """In which version each table changed last, by kind; reads only what is new since it was asked."""
 
-    def __init__(self, counts: Callable[[str], bool]) -> None:
-        self._counts = counts
-        """Which kinds of changes."""
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: dict[int, int] = {}
+        self._last: dict[int, dict[str, int]] = {}
         self._from: int | None = None
         self._to = 0
 
@@ -136,14 +132,17 @@ class LastMoves:
             if newest is None:
                 newest = connection.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
             if newest > self._to:
-                for number, table in moves(connection, self._to, self._counts):
-                    self._last[table] = max(number, self._last.get(table, 0))
+                for table, kinds in since(connection, self._to).by_table.items():
+                    known = self._last.get(table, {})
+                    latest = {kind: max(n, known.get(kind, 0)) for kind, n in kinds.items()}
+                    self._last[table] = {**known, **latest}
                 self._to = int(newest)
             return self._from
 
-    def of(self, table: int, otherwise: int) -> int:
-        """The last change of a table, as far as it is known."""
-        return self._last.get(table, otherwise)
+    def of(self, table: int, otherwise: int, counts: Callable[[str], bool] = lambda _: True) -> int:
+        """The last change of a table of the kinds that count, as far as it is known."""
+        known = self._last.get(table, {})
+        return max((n for kind, n in known.items() if counts(kind)), default=otherwise)
 
 
 def check(connection: Connection, base: int, claims: Mapping[int, Claim]) -> None:
