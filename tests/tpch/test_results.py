@@ -25,6 +25,8 @@ MEASURED = [
         ("DIFFERENTIAL", 2.0),
         ("AUTO", 2.5),
         ("QUERY", full / 2),
+        ("PLAIN", full / 4),
+        ("DUCKDB", 0.25 * full),
     )
 ]
 
@@ -45,6 +47,24 @@ def test_a_cycle_that_ran_in_full_is_told() -> None:
 def test_the_mean_is_geometric() -> None:
     assert results.geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
     assert "geometric mean of FULL / DIFFERENTIAL: 2.83x" in results.table(results.lines(MEASURED))
+
+
+def test_the_opponents_come_first() -> None:
+    first, second = results.lines(MEASURED)
+    assert (first.plain, first.full_to_plain, first.plain_ratio) == (4.0, 4.0, 1.0)
+    assert (second.plain_ratio, second.duckdb_ratio) == (0.5, 0.5)
+    text = results.table([first, second])
+    assert text.split()[:3] == ["query", "plain", "s"]
+    assert "geometric mean of FULL / plain Spark: 4.00x (from 4.00 to 4.00)" in text
+    assert "geometric mean of plain Spark / DIFFERENTIAL: 0.71x (from 0.50 to 1.00)" in text
+    assert "DIFFERENTIAL is faster than DuckDB on 0 of 2 queries" in text
+
+
+def test_an_opponent_that_was_not_there_leaves_its_column_empty() -> None:
+    without = [m for m in MEASURED if m.mode != "DUCKDB"]
+    (first, _) = results.lines(without)
+    assert first.duckdb is None
+    assert "DuckDB /" not in results.table([first])
 
 
 def test_the_record_keeps_every_measurement() -> None:

@@ -36,10 +36,13 @@ def tpch(
     ends_only: Annotated[bool, typer.Option(help="Orders come and go, nothing else.")] = False,
     auto: Annotated[bool, typer.Option(help="Measure mode AUTO too.")] = True,
     alone: Annotated[bool, typer.Option(help="Measure the queries by themselves too.")] = True,
+    opponents: Annotated[
+        bool, typer.Option(help="Measure plain Spark and DuckDB over clean files too.")
+    ] = True,
     memory: Annotated[str, typer.Option(help="Memory of the Spark driver.")] = "4g",
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("bench/results"),
 ) -> None:
-    """The 22 queries of TPC-H as stream tables: FULL against DIFFERENTIAL refresh."""
+    """The 22 queries of TPC-H as stream tables, against recomputing them over clean files."""
     from spark_trickle.tpch.bench import BY_DELTA, CHOSEN, IN_FULL, Options
 
     options = Options(
@@ -51,7 +54,7 @@ def tpch(
         alone=alone,
         ends_only=ends_only,
     )
-    _run(options, memory, out)
+    _run(options, memory, out, opponents=opponents)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -66,9 +69,10 @@ def _numbers(text: str) -> tuple[int, ...]:
     return chosen or tuple(queries.NUMBERS)
 
 
-def _run(options: Options, memory: str, out: Path) -> None:
+def _run(options: Options, memory: str, out: Path, *, opponents: bool) -> None:
     import spark_trickle
     from spark_trickle.tpch import bench, chart, data, results
+    from spark_trickle.tpch.opponents import Opponents
 
     settings = spark_trickle.Settings(spark={"spark.driver.memory": memory})
     with _bar() as bar, tempfile.TemporaryDirectory(prefix="trickle-bench-") as temporary:
@@ -79,7 +83,14 @@ def _run(options: Options, memory: str, out: Path) -> None:
 
         folder = data.generate(options.scale, progress=told)
         with spark_trickle.connect(Path(temporary) / "lake", settings=settings) as lake:
-            measured = bench.run(lake, folder, options, lambda p: told(p.what, p.done, p.total))
+            others = Opponents(lake, Path(temporary)) if opponents else None
+            measured = bench.run(
+                lake, folder, options, lambda p: told(p.what, p.done, p.total), others
+            )
+    if others is not None and others.duck is None:
+        output.console.print(
+            "DuckDB is not installed, so its column is empty: pip install 'spark-trickle[bench]'"
+        )
     found = results.lines(measured)
     output.console.print(results.table(found), highlight=False, soft_wrap=True)
     name = f"tpch-sf{options.scale:g}-{'ends' if options.ends_only else 'all'}-{options.fraction:g}"

@@ -1,8 +1,9 @@
 """The benchmark: every query as twins that are refreshed by deltas and in full, after each cycle.
 
-Twins see the same versions of the same tables in one Spark session, one after the other, so their
-ratio means the same on a fast and on a slow machine. The query by itself, run by Spark with its
-result fetched and nothing kept, is measured beside them: what a user without stream tables pays.
+Twins see the same versions of the same tables in one Java process, one after the other, so their
+ratio means the same on a fast and on a slow machine. Beside them, query by query, run those that
+recompute over clean files (``opponents``): what a user without stream tables pays. The query by
+itself over the lake's tables, its result fetched and nothing kept, is what a SELECT costs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from spark_trickle.lake import Lake
 from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.tpch import churn, data, queries
+from spark_trickle.tpch.opponents import Opponents
 
 BY_DELTA, IN_FULL, CHOSEN, QUERY = "DIFFERENTIAL", "FULL", "AUTO", "QUERY"
 _SUFFIX = {BY_DELTA: "", IN_FULL: "_full", CHOSEN: "_auto"}
@@ -47,7 +49,7 @@ class Measurement:
     query: int
     cycle: int
     mode: str
-    """DIFFERENTIAL, FULL or AUTO as asked; QUERY: the query by itself."""
+    """DIFFERENTIAL, FULL or AUTO as asked; QUERY: the query by itself; PLAIN, DUCKDB: opponents."""
     effective_mode: str
     seconds: float
     reason: str = ""
@@ -72,7 +74,13 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 
-def run(lake: Lake, folder: Path, options: Options, listener: Listener) -> list[Measurement]:
+def run(
+    lake: Lake,
+    folder: Path,
+    options: Options,
+    listener: Listener,
+    opponents: Opponents | None = None,
+) -> list[Measurement]:
     """Load a fresh lake from generated data, make the stream tables, change and measure."""
     data.load(lake, folder, lambda what, done, total: listener(Progress(what, done, total)))
     _create(lake, options, listener)
@@ -80,7 +88,8 @@ def run(lake: Lake, folder: Path, options: Options, listener: Listener) -> list[
         options.scale, options.fraction, options.seed, ends_only=options.ends_only
     )
     measured: list[Measurement] = []
-    each = len(options.modes) + options.alone
+    others = () if opponents is None else opponents.names
+    each = len(options.modes) + options.alone + len(others)
     total = len(options.numbers) * each
     for cycle in range(1, options.warm_up + options.cycles + 1):
         warm_up = cycle <= options.warm_up
@@ -88,9 +97,12 @@ def run(lake: Lake, folder: Path, options: Options, listener: Listener) -> list[
         listener(Progress(f"{title}: change", 0, total))
         for batch in changes.cycle(cycle):
             churn.apply(lake, batch)
+        if opponents is not None:
+            listener(Progress(f"{title}: export", 0, total))
+            opponents.export()
         for place, number in enumerate(options.numbers):
             listener(Progress(f"{title}: {queries.name(number)}", place * each, total))
-            found = _measure(lake, number, cycle - options.warm_up, options)
+            found = _measure(lake, number, cycle - options.warm_up, options, opponents)
             measured += [] if warm_up else found
         listener(Progress(title, total, total))
     return measured
@@ -108,13 +120,20 @@ def _create(lake: Lake, options: Options, listener: Listener) -> None:
     listener(Progress("created", total, total))
 
 
-def _measure(lake: Lake, number: int, cycle: int, options: Options) -> list[Measurement]:
+def _measure(
+    lake: Lake, number: int, cycle: int, options: Options, opponents: Opponents | None
+) -> list[Measurement]:
     found = []
     for mode in options.modes:
         gc.collect()
         started = time.perf_counter()
         report = lake.refresh_stream_table(queries.name(number) + _SUFFIX[mode])
         found.append(_of(report, number, cycle, mode, time.perf_counter() - started))
+    for name in () if opponents is None else opponents.names:
+        gc.collect()
+        assert opponents is not None
+        seconds = opponents.seconds(name, queries.text(number))
+        found.append(Measurement(number, cycle, name, name, seconds))
     if not options.alone:
         return found
     gc.collect()

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 
 from spark_trickle.tpch import queries
 from spark_trickle.tpch.bench import BY_DELTA, CHOSEN, IN_FULL, QUERY, Measurement, Options
+from spark_trickle.tpch.opponents import DUCKDB, PLAIN
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,9 @@ class Line:
     """One query: medians over the cycles."""
 
     query: int
+    plain: float | None
+    """Seconds of plain Spark over clean files, if that was measured."""
+    duckdb: float | None
     full: float
     differential: float
     auto: float | None
@@ -37,6 +41,21 @@ class Line:
     def ratio(self) -> float:
         """How many times faster than FULL."""
         return self.full / self.differential
+
+    @property
+    def full_to_plain(self) -> float | None:
+        """How many times slower FULL is than plain Spark."""
+        return None if self.plain is None else self.full / self.plain
+
+    @property
+    def plain_ratio(self) -> float | None:
+        """How many times faster than plain Spark."""
+        return None if self.plain is None else self.plain / self.differential
+
+    @property
+    def duckdb_ratio(self) -> float | None:
+        """How many times faster than DuckDB."""
+        return None if self.duckdb is None else self.duckdb / self.differential
 
     @property
     def bare_ratio(self) -> float | None:
@@ -60,15 +79,17 @@ def lines(measured: Sequence[Measurement]) -> list[Line]:
 def _line(measured: Sequence[Measurement], number: int) -> Line:
     by_mode = {
         mode: [m for m in measured if m.query == number and m.mode == mode]
-        for mode in (BY_DELTA, IN_FULL, CHOSEN, QUERY)
+        for mode in (BY_DELTA, IN_FULL, CHOSEN, QUERY, PLAIN, DUCKDB)
     }
     full, delta, auto = by_mode[IN_FULL], by_mode[BY_DELTA], by_mode[CHOSEN]
     return Line(
         number,
+        _seconds(by_mode[PLAIN]),
+        _seconds(by_mode[DUCKDB]),
         _median([m.seconds for m in full]),
         _median([m.seconds for m in delta]),
-        _median([m.seconds for m in auto]) if auto else None,
-        _median([m.seconds for m in by_mode[QUERY]]) if by_mode[QUERY] else None,
+        _seconds(auto),
+        _seconds(by_mode[QUERY]),
         "/".join(sorted({m.effective_mode for m in delta})),
         "/".join(sorted({m.effective_mode for m in auto})),
         int(_median([m.delta_rows for m in delta])),
@@ -76,6 +97,10 @@ def _line(measured: Sequence[Measurement], number: int) -> Line:
         _both([m.bytes_read for m in full], [m.bytes_read for m in delta]),
         _both([m.spark_queries for m in full], [m.spark_queries for m in delta]),
     )
+
+
+def _seconds(measured: Sequence[Measurement]) -> float | None:
+    return _median([m.seconds for m in measured]) if measured else None
 
 
 def _median(values: Sequence[float]) -> float:
@@ -89,7 +114,8 @@ def _both(full: Sequence[int], delta: Sequence[int]) -> tuple[int, int]:
 def table(found: Sequence[Line]) -> str:
     """The results as text, one line for each query."""
     header = (
-        *("query", "FULL s", "DIFF s", "ratio", "mode", "AUTO s", "chose", "query s"),
+        *("query", "plain s", "DuckDB s", "FULL s", "DIFF s", "FULL/plain", "plain/DIFF"),
+        *("DuckDB/DIFF", "FULL/DIFF", "mode", "AUTO s", "chose", "query s"),
         *("delta rows", "rows full", "rows diff", "MB full", "MB diff", "jobs full", "jobs diff"),
     )
     rows = [header, *(_cells(line) for line in found)]
@@ -101,13 +127,18 @@ def table(found: Sequence[Line]) -> str:
 def _cells(line: Line) -> tuple[str, ...]:
     return (
         queries.name(line.query),
-        f"{line.full:.2f}",
-        f"{line.differential:.2f}",
-        f"{line.ratio:.1f}x",
+        _shown(line.plain),
+        _shown(line.duckdb),
+        _shown(line.full),
+        _shown(line.differential),
+        _shown(line.full_to_plain, "x"),
+        _shown(line.plain_ratio, "x"),
+        _shown(line.duckdb_ratio, "x"),
+        _shown(line.ratio, "x"),
         line.effective_mode,
-        "" if line.auto is None else f"{line.auto:.2f}",
+        _shown(line.auto),
         line.auto_mode,
-        "" if line.bare is None else f"{line.bare:.2f}",
+        _shown(line.bare),
         f"{line.delta_rows:,}",
         f"{line.rows[0]:,}",
         f"{line.rows[1]:,}",
@@ -118,19 +149,30 @@ def _cells(line: Line) -> tuple[str, ...]:
     )
 
 
+def _shown(value: float | None, unit: str = "") -> str:
+    return "" if value is None else f"{value:.2f}{unit}"
+
+
 def _means(found: Sequence[Line]) -> list[str]:
-    mean = geometric_mean([line.ratio for line in found])
-    text = [f"geometric mean of FULL / DIFFERENTIAL: {mean:.2f}x"]
-    bare = [line.bare_ratio for line in found if line.bare_ratio is not None]
-    if bare:
-        mean = geometric_mean(bare)
-        text.append(f"geometric mean of the query by itself / DIFFERENTIAL: {mean:.2f}x")
-    chosen = [line.auto_ratio for line in found if line.auto_ratio is not None]
-    if chosen:
-        text.append(
-            f"geometric mean of FULL / AUTO: {geometric_mean(chosen):.2f}x, "
-            f"slowest AUTO: {1 / min(chosen):.2f} x FULL"
-        )
+    named: dict[str, list[float | None]] = {
+        "FULL / plain Spark": [line.full_to_plain for line in found],
+        "plain Spark / DIFFERENTIAL": [line.plain_ratio for line in found],
+        "DuckDB / DIFFERENTIAL": [line.duckdb_ratio for line in found],
+        "FULL / DIFFERENTIAL": [*(line.ratio for line in found)],
+        "the query by itself / DIFFERENTIAL": [line.bare_ratio for line in found],
+        "FULL / AUTO": [line.auto_ratio for line in found],
+    }
+    text = []
+    for name, ratios in named.items():
+        known = [ratio for ratio in ratios if ratio is not None]
+        if known:
+            text.append(
+                f"geometric mean of {name}: {geometric_mean(known):.2f}x "
+                f"(from {min(known):.2f} to {max(known):.2f})"
+            )
+    faster = [line.duckdb_ratio > 1 for line in found if line.duckdb_ratio is not None]
+    if faster:
+        text.append(f"DIFFERENTIAL is faster than DuckDB on {sum(faster)} of {len(faster)} queries")
     return text
 
 
@@ -146,7 +188,9 @@ def record(options: Options, measured: Sequence[Measurement]) -> str:
             "machine": platform.machine(),
         },
         "geometric_mean": geometric_mean([line.ratio for line in found]),
-        "queries": [asdict(line) | {"ratio": line.ratio} for line in found],
+        "queries": [
+            asdict(line) | {"ratio": line.ratio, "plain_ratio": line.plain_ratio} for line in found
+        ],
         "measurements": [asdict(each) for each in measured],
     }
     return json.dumps(content, indent=2) + "\n"
