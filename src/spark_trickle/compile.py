@@ -66,13 +66,15 @@ def compile_query(
     hint: NameHint | None = None,
     functions: Mapping[str, bool] | None = None,
     ansi: bool = True,
+    settings: Mapping[str, str] | None = None,
 ) -> CompiledQuery:
     """Every stage of one query; raises ParseError, BindError or UnsupportedQueryError.
 
-    ``ansi``: by which rules types meet; Spark's setting decides.
+    ``ansi``: by which rules types meet; Spark's setting decides. ``settings``: all of those that
+    give the text its meaning.
     """
     with rules(ansi=ansi):
-        bound = bind(sql, sources, views, dialect, hint, functions)
+        bound = bind(sql, sources, views, dialect, hint, functions, settings)
         if dialect != "spark":
             tree = parse_query(sql, dialect, columns_of(sources)).tree
             sql, dialect = tree.sql(TrickleSpark), "spark"

@@ -104,6 +104,66 @@ def test_the_tables_would_tell_another_zone(lake: Lake, spark: SparkSession) -> 
     assert_exact(lake, "a", "b")
 
 
+NAMES = {
+    "case": (
+        "SELECT id FROM m WHERE EXISTS (SELECT 1 FROM u WHERE u.k = V)",
+        {"spark__sql__caseSensitive": "true"},
+    ),
+    "case of an alias": (
+        "SELECT a.id AS id, b.V AS V FROM m a JOIN (SELECT id AS v, V + 1 AS V FROM m) b"
+        " ON a.id = b.v",
+        {"spark__sql__caseSensitive": "true"},
+    ),
+    "ordinal": ("SELECT id, V FROM m ORDER BY 2 LIMIT 1", {"spark__sql__orderByOrdinal": "false"}),
+    "quotes": (
+        'SELECT id, "V" AS x FROM m',
+        {"spark__sql__ansi__doubleQuotedIdentifiers": "true"},
+    ),
+    "escapes": (
+        "SELECT id, 'a\\\\b' AS x FROM m",
+        {"spark__sql__parser__escapedStringLiterals": "true"},
+    ),
+    "set operations": (
+        "SELECT V FROM m UNION SELECT k FROM u INTERSECT SELECT v FROM u",
+        {"spark__sql__legacy__setopsPrecedence__enabled": "true"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_the_tables_would_tell_other_rules_of_names(
+    lake: Lake, spark: SparkSession, case: str
+) -> None:
+    """The control for how a text is read: made under the other rule, the same text has other rows,
+    and both keep theirs in sessions of either kind."""
+    query, settings = NAMES[case]
+    lake.sql("CREATE TABLE m (id INT, V INT)")
+    lake.sql("CREATE TABLE u (k INT, v INT)")
+    lake.sql("INSERT INTO m VALUES (1, 10), (2, 5), (3, 7)")
+    lake.sql("INSERT INTO u VALUES (10, 11), (6, 5), (7, 8)")
+    made = ["b"]
+    if case != "case of an alias":  # which is ambiguous otherwise
+        lake.create_stream_table("a", query)
+        made.append("a")
+    with told(spark, **settings):
+        lake.create_stream_table("b", query)
+        other = sorted(repr(tuple(row)) for row in lake.sql(query).collect())
+        assert other == sorted(map(repr, rows(lake, "b")))
+        assert other != sorted(map(repr, rows(lake, "a") if "a" in made else []))
+    lake.sql("INSERT INTO m VALUES (4, 1), (5, 6)")
+    lake.sql("DELETE FROM u WHERE k = 6")
+    lake.refresh_all()
+    assert_exact(lake, *made)
+    with told(spark, **settings):
+        assert_exact(lake, *made)
+        other = sorted(repr(tuple(row)) for row in lake.sql(query).collect())
+    assert other == sorted(map(repr, rows(lake, "b")))
+    if "a" in made:
+        same = sorted(repr(tuple(row)) for row in lake.sql(query).collect())
+        assert same == sorted(map(repr, rows(lake, "a")))
+        assert same != other
+
+
 @pytest.mark.parametrize("made", ["true", "false"])
 def test_ansi(lake: Lake, spark: SparkSession, made: str) -> None:
     """Made without ANSI a bad number is NULL for ever; made with it, an error for ever."""

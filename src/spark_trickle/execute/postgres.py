@@ -31,6 +31,8 @@ from spark_trickle.storage.records import DEFAULT_SCHEMA, ScanPlan, Table, Table
 
 Modifying = exp.Insert | exp.Update | exp.Delete
 _OURS = "trickle"
+_HELD = 5_000_000
+"""The rows of a part of a statement are held here: no more than these."""
 _numbers = itertools.count(1)
 
 
@@ -187,8 +189,9 @@ class PostgresRunner:
         text = self._engine.names.statement(text).text
         statement = ast.parse_statement(text)
         assert isinstance(statement, ast.Query)
-        found: pa.Table = self._engine.query(text, statement, self._source).toArrow()
-        return found
+        from spark_trickle.spark.fetching import bounded
+
+        return bounded(self._engine.query(text, statement, self._source), _HELD)
 
     def _inserted(self, tree: exp.Insert, returning: exp.Expr) -> pa.Table:
         if tree.args.get("conflict"):

@@ -286,7 +286,7 @@ class StreamTables:
             contents = tx.scan(TableName.of(stream.name))
             spilled = run.spill_difference(frame, contents)
             found = run.head(spilled, 1_000)
-            if found.num_rows < 1_000:  # otherwise a row's partner may be among the rest
+            if found.num_rows == spilled.rows:  # otherwise a row's partner may be among the rest
                 found = without_open(found, compiled.parsed.tree)
             return Difference(stream.name, found, contents.rows)
         finally:

@@ -21,6 +21,7 @@ from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.states import SnapshotSource
 from spark_trickle.lake import Lake
 from spark_trickle.serve.jobs import Outcome
+from spark_trickle.spark.fetching import bounded
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.statements import parse as ast
@@ -96,7 +97,7 @@ class Reader:
         assert isinstance(statement, ast.Query)
         try:
             now = SnapshotSource(own.catalog, own.catalog.version())
-            return engine.query(sql, statement, now).limit(most).toArrow()
+            return bounded(engine.query(sql, statement, now).limit(most), most)
         finally:
             engine.close()
 

@@ -23,6 +23,7 @@ from spark_trickle.spark.desks import Desk, Desks
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
+from spark_trickle.spark.fetching import few
 from spark_trickle.spark.frames import ROW, Frames, local_frame, parquet_reader, quote
 from spark_trickle.spark.names import drop_view
 from spark_trickle.spark.places import Places, fetched
@@ -123,7 +124,7 @@ class Run:
     def search(
         self, plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice], most: int
     ) -> pa.Table | None:
-        """The rows that meet one of the choices; None if they are more than ``most``."""
+        """The rows that meet one of the choices; None if they are more than ``most``, or too large."""
         desk = self._desk(plan.bytes)
         with spark_errors():
             frame = desk.frames.scan(plan).select(*(quote(name) for name in columns))
@@ -131,9 +132,8 @@ class Run:
                 all_of([self._exactly(desk, plan.table, n, values) for n, values in choice.items()])
                 for choice in choices
             ]
-            self.spark_queries += 1
-            found = frame.where(any_of(tests)).limit(most + 1).toArrow()
-        if found.num_rows > most:
+            found = self._few(frame.where(any_of(tests)), most)
+        if found is None:
             return None
         schema = plain_schema(plan.table)
         return found.cast(pa.schema([schema.field(name) for name in columns]))
@@ -163,13 +163,17 @@ class Run:
             return [(f.name, type_text(f.dataType)) for f in frame.schema]
 
     def fetch(self, sql: str, most: int) -> Rows:
-        """The rows of a query: as Arrow if they are at most ``most``, else in files."""
+        """The rows of a query: as Arrow if they are at most ``most`` and fit, else in files."""
         with spark_errors():
             frame = self.spark.sql(sql)
-            self.spark_queries += 1
             reach("refresh-query-sent")
-            found = frame.limit(most + 1).toArrow()
-        return found if found.num_rows <= most else self.spill(sql)
+            found = self._few(frame, most)
+        return found if found is not None else self.spill(sql)
+
+    def _few(self, frame: DataFrame, most: int) -> pa.Table | None:
+        found, queries = few(frame, most)
+        self.spark_queries += queries
+        return found
 
     def spill(self, sql: str) -> Spill:
         """The rows of a query in files, written by executors."""
@@ -201,18 +205,23 @@ class Run:
             return self._spill(net(both, [column.name for column in stored.table.columns]))
 
     def small(self, spill: Spill, most: int) -> Rows:
-        """The same rows as Arrow if they turned out to be few."""
+        """The same rows as Arrow if they turned out to be few and to fit."""
         if spill.rows > most:
             return spill
         with spark_errors():
-            self.spark_queries += 1
-            return self._spilled(spill).toArrow()
+            found = self._few(self._spilled(spill), most)
+        return spill if found is None else found
 
     def head(self, spill: Spill, most: int) -> pa.Table:
-        """The first rows of a large result, in no order."""
+        """The first rows of a large result, in no order: as many as fit, and one if there is any."""
         with spark_errors():
+            while most > 1:
+                found = self._few(self._spilled(spill).limit(most), most)
+                if found is not None:
+                    return found
+                most //= 10
             self.spark_queries += 1
-            return self._spilled(spill).limit(most).toArrow()
+            return self._spilled(spill).limit(1).toArrow()
 
     def insert_spilled(
         self, table: Table, spill: Spill, wrong: str | None = None

@@ -14,6 +14,7 @@ from pyspark.sql import types as t
 from spark_trickle.errors import ExecutionError
 from spark_trickle.settings import Settings
 from spark_trickle.spark.failures import spark_errors
+from spark_trickle.spark.fetching import few
 from spark_trickle.spark.frames import ROW, quote
 from spark_trickle.spark.types import FIELD_ID, spark_schema
 from spark_trickle.storage.files.filesystem import FileSystem
@@ -56,12 +57,11 @@ class Writer:
         return Staged(files=tuple(self.write_files(table, frame)))
 
     def fetch(self, frame: DataFrame, bound: int | None = None) -> pa.Table | None:
-        """All rows as Arrow if they are few, else None; asks for no more than it may return."""
+        """All rows as Arrow if they are few and fit, else None; asks for no more than that."""
+        known = bound is not None and bound <= self._direct
         with spark_errors():
-            if bound is not None and bound <= self._direct:
-                return frame.toArrow()
-            rows = frame.limit(self._limit + 1).toArrow()
-        return rows if rows.num_rows <= self._limit else None
+            rows, _ = few(frame, self._direct if known else self._limit)
+        return rows
 
     def insert(self, table: Table, staged: Staged) -> int:
         if staged.rows is None:

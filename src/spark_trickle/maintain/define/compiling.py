@@ -66,12 +66,14 @@ class Compiler:
         self, query: str, dialect: str, tables: Iterable[Table], meaning: Meaning | None = None
     ) -> CompiledQuery:
         tables = tuple(tables)
-        functions = None
+        functions, settings = None, None
         if meaning is not None:
+            settings = meaning.settings
             functions = {name: known.deterministic for name, known in meaning.functions.items()}
         ansi = self._ansi() if meaning is None else meaning.ansi
         asked = None if functions is None else tuple(sorted(functions.items()))
-        key = (query, dialect, ansi, tuple(map(_shape, tables)), asked)
+        told = None if settings is None else tuple(sorted(settings.items()))
+        key = (query, dialect, ansi, tuple(map(_shape, tables)), asked, told)
         if key not in self._kept:
             self._kept[key] = compile_query(
                 query,
@@ -80,6 +82,7 @@ class Compiler:
                 hint=self._hint,
                 functions=functions,
                 ansi=ansi,
+                settings=settings,
             )
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

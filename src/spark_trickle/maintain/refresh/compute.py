@@ -28,7 +28,7 @@ from spark_trickle.maintain.gather.near_views import NearViews, columns_read
 from spark_trickle.maintain.gather.nearby import Nearby, comparable, distinct, inexact, nearby
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.pinned import Pinned
-from spark_trickle.maintain.refresh.reserve import Moved, Reserve, fill, move
+from spark_trickle.maintain.refresh.reserve import Moved, Reserve, fill, in_memory, move
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema
@@ -254,8 +254,7 @@ class Computation:
         self._reads({(scan.source, scan.version): () for scan in scans(reserve.part.plan)})
         query = lower(reserve.first(), self._names(), outputs=names)
         rows = self.run.fetch(render(query), reserve.capacity + 1)
-        assert not isinstance(rows, Spill)
-        moved = fill(reserve, self._conform(reserve.part.name, rows))
+        moved = fill(reserve, self._conform(reserve.part.name, in_memory(rows)))
         assert moved.reserve is not None
         self._publish(
             reserve,

@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.segment import Part, Strategy
-from spark_trickle.errors import InvariantError
+from spark_trickle.errors import InvariantError, UserError
 from spark_trickle.ir.nodes import Node, Order, Project, TopK
 from spark_trickle.ir.scalars import ref, substitute
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import fresh_ids
 from spark_trickle.maintain.apply.matching import row_keys
 from spark_trickle.maintain.refresh.topk import Entry, advance, capacity, window
+from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.records import WEIGHT
 
 RESERVE_PART = "__reserve"
@@ -114,6 +115,16 @@ def move(reserve: Reserve, held: pa.Table, delta: pa.Table, *, whole: bool) -> M
         shown(reserve, weighted(rows, outcome.result, names)),
         outcome.whole,
     )
+
+
+def in_memory(rows: Rows) -> pa.Table:
+    """The rows of a reserve, which is kept in order here; UserError if they do not fit."""
+    if isinstance(rows, Spill):
+        raise UserError(
+            f"the {rows.rows} rows that ORDER BY … LIMIT keeps are too large for this process",
+            hint="leave long texts and nested values out of the query, or give a smaller LIMIT",
+        )
+    return rows
 
 
 def fill(reserve: Reserve, rows: pa.Table) -> Moved:

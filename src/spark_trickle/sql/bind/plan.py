@@ -14,6 +14,7 @@ from spark_trickle.sql.bind.session import Environment, Session, Unbuildable
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.sql.pg.queries import Columns, Lookup
 from spark_trickle.sql.pg.types import from_spark
+from spark_trickle.sql.rules import read_otherwise, told_apart_by_case
 
 
 def columns_of(sources: Mapping[str, Source]) -> Lookup:
@@ -45,9 +46,18 @@ def bind(
     dialect: str = "spark",
     hint: NameHint | None = None,
     functions: Mapping[str, bool] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Bound:
-    """Parse and bind one query; raises ParseError, BindError or UnsupportedQueryError."""
+    """Parse and bind one query; raises ParseError, BindError or UnsupportedQueryError.
+
+    ``settings``: those of Spark that give the text its meaning, where they are known.
+    """
     parsed = parse_query(sql, dialect, columns_of(sources))
+    names = (column.name for source in sources.values() for column in source.columns)
+    other = read_otherwise(settings or {})
+    other = other or told_apart_by_case(settings or {}, parsed.tree, names)
+    if other is not None:
+        return Bound(None, (), (), (other,))
     session = Session(
         sources,
         views or {},
