@@ -18,11 +18,12 @@ from spark_trickle.maintain.apply.locating import (
     Found,
     find_by_key,
     find_rows,
+    find_unique,
     searchable,
     weights,
 )
 from spark_trickle.maintain.apply.matching import row_keys
-from spark_trickle.maintain.apply.states import State, breach
+from spark_trickle.maintain.apply.states import HINT, State, breach
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.read.search import Search
 from spark_trickle.storage.records import WEIGHT, ScanPlan, Table
@@ -68,6 +69,8 @@ def apply_delta(run: Run, tx: Transaction, stored: Stored, delta: Rows) -> Appli
             raise breach(stored.table, refused)
         return Applied(inserted, deleted)
     weights = delta.column(WEIGHT)
+    if stored.unique and pc.max(pc.abs(weights)).as_py() not in (None, 1):
+        raise InvariantError(f"rows of {stored.table} are there more than once", hint=HINT)
     lost = delta.filter(pc.less(weights, 0))
     gained = delta.filter(pc.greater(weights, 0))
     if stored.state is not None and gained.num_rows:
@@ -91,6 +94,8 @@ def repeated(rows: pa.Table) -> pa.Table:
 def _delete(run: Run, tx: Transaction, stored: Stored, lost: pa.Table) -> int:
     plan = tx.scan(stored.table)
     search = Search(plan, {key: lost.column(key) for key in stored.keys})
+    if stored.unique and searchable(search, stored.keys):
+        return _delete_found(tx, stored, lost, find_unique(run, search, stored.keys, lost))
     if searchable(search, stored.by):
         return _delete_found(tx, stored, lost, find_rows(run, search, stored.by, lost))
     if stored.keys and searchable(search, stored.keys):
@@ -107,6 +112,11 @@ def _delete(run: Run, tx: Transaction, stored: Stored, lost: pa.Table) -> int:
 
 
 def _delete_found(tx: Transaction, stored: Stored, lost: pa.Table, found: Found) -> int:
+    if found.strange:
+        raise InvariantError(
+            f"{found.strange} rows of {stored.table} are there twice, or are not what they were",
+            hint=HINT,
+        )
     _all_found(stored, found.count, weights(lost, ()).total())
     return tx.delete_rows(stored.table, found.positions, found.row_ids)
 
@@ -121,5 +131,5 @@ def _all_found(stored: Stored, found: int, needed: int) -> None:
     if found != needed:
         raise InvariantError(
             f"{needed} rows were to be deleted from {stored.table}, but only {found} are there",
-            hint="the contents are not what the frontier says: run repair_stream_table",
+            hint=HINT,
         )

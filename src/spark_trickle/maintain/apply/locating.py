@@ -8,7 +8,7 @@ is cheap, and where a key has more rows than are lost.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 READ_HERE = 64 << 20
 """Up to this many bytes are searched in this process, more by Spark."""
+COMPARED = 1 << 20
+"""Rows that their key alone finds are compared as a whole where that reads no more than this."""
 MANY_FILES = 1_000
 """Of so many files not even the footers are read here."""
 ONE_BY_ONE = 100_000
@@ -40,6 +42,8 @@ class Found:
     count: int = 0
     unclear: set[RowKey] = field(default_factory=set)
     """Keys of lost rows that have other rows too."""
+    strange: int = 0
+    """Rows with a unique key that are there twice, or are not what was to be lost."""
 
     def add(self, file: int | None, place: int) -> None:
         (self.row_ids if file is None else self.positions.setdefault(file, [])).append(place)
@@ -73,6 +77,27 @@ def find_rows(run: Run, search: Search, names: Sequence[str], lost: pa.Table) ->
     return found
 
 
+def find_unique(run: Run, search: Search, keys: Sequence[str], lost: pa.Table) -> Found:
+    """A place for every lost row, by a key that no two rows share.
+
+    Law: what is stored under the key is the lost row. Its other columns are compared where they are
+    read at little cost.
+    """
+    columns = [column.name for column in search.plan.table.columns]
+    cheap = search.bytes(_columns(search, columns)) <= COMPARED
+    names = [*keys, *(name for name in columns if cheap and name not in keys)]
+    wanted = dict(zip(row_keys(lost, keys), row_keys(lost, names), strict=True))
+    missing = Counter(wanted.keys())
+    found = Found()
+    for key, values, file, place in _rows(run, search, keys, names, lost, missing):
+        if missing[key] == 1 and values == wanted[key]:
+            missing[key] = 0
+            found.add(file, place)
+        else:
+            found.strange += 1
+    return found
+
+
 def find_by_key(run: Run, search: Search, keys: Sequence[str], lost: pa.Table) -> Found | None:
     """Places of the lost rows whose key no other row has; None if too many rows share the keys."""
     missing = weights(lost, keys)
@@ -102,22 +127,41 @@ def _candidates(
     run: Run, search: Search, names: Sequence[str], lost: pa.Table, missing: Counter[RowKey]
 ) -> Iterator[Candidate]:
     """Stored rows whose values are still missing; the caller takes out what it has found."""
+    for key, _, file, place in _rows(run, search, names, names, lost, missing):
+        yield key, file, place
+
+
+def _rows(
+    run: Run,
+    search: Search,
+    by: Sequence[str],
+    names: Sequence[str],
+    lost: pa.Table,
+    missing: Counter[RowKey],
+) -> Iterator[tuple[RowKey, RowKey, int | None, int]]:
+    """Stored rows whose values in the columns ``by`` are missing, with those of ``names``."""
     inlined = search.plan.inlined
-    chosen = some_of(inlined, names, lost)
-    rows = inlined.take(chosen)
-    for key, place in zip(row_keys(rows, names), rows.column(ROW_ID).to_pylist(), strict=True):
+    rows = inlined.take(some_of(inlined, by, lost))
+    for key, values, place in _keyed(rows, by, names, rows.column(ROW_ID)):
         if key in missing:
-            yield key, None, place
+            yield key, values, None, place
     for piece in search.read(_columns(search, names)):
         run.note_read(piece.rows.num_rows, piece.bytes)
-        chosen = some_of(piece.rows, names, lost)
-        keys = row_keys(piece.rows.take(chosen), names)
-        places = piece.positions.take(chosen).to_pylist()
-        for key, place in zip(keys, places, strict=True):
+        chosen = some_of(piece.rows, by, lost)
+        rows = piece.rows.take(chosen)
+        for key, values, place in _keyed(rows, by, names, piece.positions.take(chosen)):
             if key in missing:
-                yield key, piece.file.id, place
-        if not missing:
+                yield key, values, piece.file.id, place
+        if not +missing:
             return
+
+
+def _keyed(
+    rows: pa.Table, by: Sequence[str], names: Sequence[str], places: pa.Array
+) -> Iterable[tuple[RowKey, RowKey, int]]:
+    keys = row_keys(rows, by)
+    values = keys if list(names) == list(by) else row_keys(rows, names)
+    return zip(keys, values, places.to_pylist(), strict=True)
 
 
 def _columns(search: Search, names: Sequence[str]) -> list[Column]:

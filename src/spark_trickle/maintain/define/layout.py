@@ -98,15 +98,20 @@ def stored(tables: dict[str, Table], compiled: CompiledQuery) -> dict[str, Store
             tuple(key.name for key in part.keys),
             is_unique(part, parts),
             state_of(part),
-            single=_is_single(part),
+            single=_is_single(part, parts),
         )
         for name, part in parts.items()
     }
 
 
-def _is_single(part: Part) -> bool:
-    stored = part.strategy is not Strategy.ALGEBRA
-    return stored and isinstance(part.plan, Aggregate) and not part.plan.keys
+def _is_single(part: Part, parts: dict[str, Part]) -> bool:
+    """Whether a part is the one row of an aggregate without keys, or made of it row by row."""
+    if part.strategy is not Strategy.ALGEBRA:
+        return isinstance(part.plan, Aggregate) and not part.plan.keys
+    core: Node = part.plan
+    while isinstance(core, Project):
+        core = core.input
+    return isinstance(core, Scan) and core.source in parts and _is_single(parts[core.source], parts)
 
 
 def state_of(part: Part) -> State | None:

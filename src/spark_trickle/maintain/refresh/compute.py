@@ -242,6 +242,7 @@ class Computation:
             self._refill(reserve)
             return
         held = self._contents(reserve.part.name)
+        reserve.check(held.num_rows, self._scan(RESULT, Version.BEFORE).rows)
         moved = move(reserve, held, self._conform(reserve.part.name, delta), whole=self.whole)
         if moved.reserve is None:
             self.refilled = "RESERVE_DRY: the rows behind the result were used up"

@@ -51,6 +51,16 @@ class Reserve:
         """The rows of the reserve, and one more to know whether there are others."""
         return TopK(self.part.plan, self.order, self.capacity + 1)
 
+    def check(self, held: int, shown: int) -> None:
+        """InvariantError unless a result of so many rows is a slice of a reserve of so many."""
+        expected = min(self.limit, max(0, held - self.offset))
+        if held > self.capacity or shown != expected:
+            raise InvariantError(
+                f"the result has {shown} rows, and {held} are kept of the {self.capacity} at most "
+                f"that it is the first of",
+                hint="the contents are not what the frontier says: run repair_stream_table",
+            )
+
 
 def reserve_of(compiled: CompiledQuery) -> Reserve | None:
     """The reserve of a query whose result is a TopK."""
