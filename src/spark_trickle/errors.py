@@ -179,3 +179,11 @@ def names_hint(name: str, known: Iterable[str], what: str = "tables") -> str:
         return f"there are no {what} yet"
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return suggestion(name, names) or f"there are: {shown}"
+
+
+def invalid_text(place: str = "") -> InvalidDataError:
+    """A text whose bytes are no UTF-8: Spark makes such of bytes, and nobody else can read them."""
+    return InvalidDataError(
+        f"a text{place} is not valid UTF-8",
+        hint="keep such bytes in a BINARY column, or mend the text with make_valid_utf8(…)",
+    )

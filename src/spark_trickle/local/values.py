@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_trickle.errors import invalid_text
 from spark_trickle.ir.exact import Kind, Type
 
 _LOW = (1 << 64) - 1
@@ -51,7 +52,10 @@ def from_arrow(column: pa.ChunkedArray, type: Type) -> list[Any]:
         case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
             return list(column.cast(pa.int64()).to_pylist())
         case _:
-            return list(column.to_pylist())
+            try:
+                return list(column.to_pylist())
+            except UnicodeDecodeError:
+                raise invalid_text() from None
 
 
 def _decimals(array: pa.Array, type: Type) -> list[int | None]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_trickle.compile import PartDelta
 from spark_trickle.delta.segment import Part
-from spark_trickle.errors import ExecutionError, InternalError
+from spark_trickle.errors import ExecutionError, InternalError, InvalidDataError
 from spark_trickle.ir.exact import Kind
 from spark_trickle.ir.exact_plan import Read, Relation
 from spark_trickle.ir.nodes import Node
@@ -119,7 +119,7 @@ def _run(program: Program, names: list[str], read: Reader) -> pa.Table | None:
             to_arrow(_stored([row[i] for row in rows], type.kind), type)
             for i, type in enumerate(plan.columns)
         ]
-    except (ExecutionError, UnicodeDecodeError, RecursionError, pa.ArrowException):
+    except (ExecutionError, InvalidDataError, RecursionError, UnicodeError, pa.ArrowException):
         return None
     arrays.append(pa.array(list(found.values()), pa.int64()))
     return pa.table(arrays, names=[*names, WEIGHT])

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.errors import CatalogError
+from spark_trickle.errors import CatalogError, invalid_text
 from spark_trickle.storage.files import calendar
 from spark_trickle.storage.files.literals import parse_nested
 from spark_trickle.storage.files.types import NESTED, arrow_type
@@ -49,7 +49,15 @@ def has_texts(rows: pa.Table, columns: Sequence[Column]) -> bool:
 def plain(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values of an Arrow column as Python has them, but dates and timestamps as numbers."""
     numeric = _numeric(array.type)
-    return list((array if numeric is None else array.cast(numeric)).to_pylist())
+    return python(array if numeric is None else array.cast(numeric))
+
+
+def python(array: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of an Arrow column as Python has them; InvalidDataError: a text is none."""
+    try:
+        return list(array.to_pylist())
+    except UnicodeDecodeError:
+        raise invalid_text() from None
 
 
 def _numeric(kind: pa.DataType) -> pa.DataType | None:
@@ -173,7 +181,7 @@ def encode(array: pa.ChunkedArray | pa.Array, column: Column, kind: str) -> list
     own = column.type
     if own in TEMPORAL:
         return [to_text(value, own) for value in plain(array)]
-    values = array.to_pylist()
+    values = python(array)
     if kind == "sqlite":
         if own in ("float", "double"):
             return [None if v is None else repr(v) for v in values]
@@ -181,7 +189,7 @@ def encode(array: pa.ChunkedArray | pa.Array, column: Column, kind: str) -> list
             return [None if v is None else format(v, "f") for v in values]
     elif own == "string":
         return [None if v is None else v.encode() for v in values]
-    return list(values)
+    return values
 
 
 def decode(values: Sequence[Any], column: Column, table: object) -> pa.Array:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.errors import BindError, InvalidDataError
+from spark_trickle.errors import BindError, InvalidDataError, invalid_text
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.parquet import FileFacts
 from spark_trickle.storage.files.types import arrow_type, leaves
@@ -219,7 +219,18 @@ def _family(kind: pa.DataType) -> str:
 
 def _fitted_column(table: Table, column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
     typed = _typed(table, column, array)
+    _are_texts(table, column, typed)
     return typed if column.length is None else _short(table, column, column.length, typed)
+
+
+def _are_texts(table: Table, column: Column, array: pa.ChunkedArray) -> None:
+    """InvalidDataError if a text is not UTF-8."""
+    if not pa.types.is_string(array.type) and not pa.types.is_nested(array.type):
+        return
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raise invalid_text(f" for column {column.name} of table {table}") from None
 
 
 def _short(table: Table, column: Column, most: int, array: pa.ChunkedArray) -> pa.ChunkedArray:
