@@ -151,6 +151,30 @@ def test_it_says_when_to_look_again() -> None:
     assert next_due(NOW, tables, history) == expected
 
 
+def test_what_belongs_together_is_due_at_once() -> None:
+    """The first waits for the others, but not longer than half an interval."""
+    tables = [
+        table("a", "60s", "t"),
+        table("b", "60s", "t"),
+        table("c", "60s", "b"),
+        table("other", "60s", "u"),
+        table("slower", "90s", "t"),
+    ]
+
+    def decided(a: float, b: float, c: float) -> Decisions:
+        return due(NOW, tables, {"a": ago(a), "b": ago(b), "c": ago(c), "other": ago(60)})
+
+    first = decided(60, 50, 35)
+    assert first.refresh == {"other", "slower"}
+    assert first.next_at == NOW + 25, "when the last of them is due"
+    assert decided(85, 75, 60).refresh == {"a", "b", "c", "other", "slower"}
+    late = decided(80, 20, 79)
+    assert late.refresh == {"a", "b", "c", "other", "slower"}, "c needs b; b alone would not be due"
+    alone = due(NOW, tables, {"a": ago(91), "b": ago(20), "c": ago(20)})
+    assert "a" in alone.refresh
+    assert "b" not in alone.refresh
+
+
 def test_pauses_grow_and_differ() -> None:
     for n in range(1, 40):
         wanted = min(2.0 ** (n - 1), 60.0)

@@ -158,7 +158,7 @@ def test_a_record_that_is_out_of_date_is_no_breach(shop: Lake) -> None:
     shop.sql("INSERT INTO orders VALUES (3, 'bob', 100)")
     shop.refresh_stream_table("totals")
     shop.sql("DELETE FROM orders WHERE id = 3")
-    assert shop._streams._refresh(late).effective_mode == "DIFFERENTIAL"
+    assert shop._streams._refresher.refresh(late).effective_mode == "DIFFERENTIAL"
     assert_exact(shop, "totals")
     assert info(shop, "totals").status == "ACTIVE"
 

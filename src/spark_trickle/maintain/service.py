@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -34,14 +34,15 @@ from spark_trickle.maintain.records.needed import Needed, needed
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
 from spark_trickle.maintain.refresh.lenient import without_open
+from spark_trickle.maintain.refresh.outcome import out_of_service
 from spark_trickle.maintain.refresh.pinned import source_size
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.schedule import schedules
 from spark_trickle.maintain.schedule.lookout import Known
+from spark_trickle.maintain.schedule.refreshing import refresh_all
 from spark_trickle.maintain.schedule.restless import Restless
 from spark_trickle.maintain.schedule.scheduler import Scheduler, interval_of
-from spark_trickle.maintain.schedule.wave import Waves
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.maintain.watch.alerts import alerts
 from spark_trickle.maintain.watch.facts import State, state
@@ -136,7 +137,7 @@ class StreamTables:
         if status is not None and status not in (records.ACTIVE, records.SUSPENDED):
             raise UserError(f"{status!r} is not a status", hint="one of ACTIVE, SUSPENDED")
         if status is not None and stream.status == records.ERROR:
-            raise _out_of_service(stream)
+            raise out_of_service(stream)
         changed = replace(
             stream,
             schedule=schedules.checked(schedule) if schedule is not None else stream.schedule,
@@ -218,26 +219,16 @@ class StreamTables:
                 f"stream table {stream.name} is suspended",
                 hint=f"ALTER STREAM TABLE {stream.name} RESUME",
             )
-        return self._refresh(stream, asked="FULL" if full else None)
-
-    def _refresh(
-        self,
-        stream: StreamTable,
-        *,
-        asked: str | None = None,
-        after: Mapping[str, int] | None = None,
-    ) -> RefreshReport:
         if stream.status == records.ERROR:
-            raise _out_of_service(stream)
-        return tracing.traced(
-            stream.name, lambda: self._refresher.refresh(stream, asked=asked, after=after)
-        )
+            raise out_of_service(stream)
+        asked = "FULL" if full else None
+        return tracing.traced(stream.name, lambda: self._refresher.refresh(stream, asked=asked))
 
     def refresh_all(
         self, select: str | Iterable[str] | None = None, *, wait: bool = True
     ) -> list[RefreshReport]:
         """All stream tables, or those selected, at one version of the base tables."""
-        return Waves(self._engine, self._refresh).refresh_all(select, wait=wait)
+        return refresh_all(self.upkeep, select, wait=wait)
 
     def has_batch(self, table: Table, batch: str) -> bool:
         """Whether rows with this id were committed into the table."""
@@ -256,8 +247,7 @@ class StreamTables:
         announcer = Announcer(on_alert)
         catalog = self._catalog
         return Scheduler(
-            self._engine,
-            self._refresh,
+            self.upkeep,
             restless,
             lambda known: announcer.announce(alerts(state(catalog, known))),
             lambda stream: reconcile(self, stream),
@@ -376,13 +366,6 @@ def _unchanged(connection: Connection, seen: StreamTable, changed: StreamTable) 
         status=changed.status if changed.status != seen.status else known[0].status,
         generation=changed.generation,
         fast_path=changed.fast_path,
-    )
-
-
-def _out_of_service(stream: StreamTable) -> InvariantError:
-    return InvariantError(
-        f"stream table {stream.name} is out of service: {stream.last_error}",
-        hint=f"run repair_stream_table({stream.name!r})",
     )
 
 

@@ -329,7 +329,7 @@ class FileChange:
 class ChangePlan:
     """The net change of a table between two versions, from metadata alone.
 
-    A row inserted and deleted inside the window appears nowhere. Columns are those of ``table``
+    A row inserted and deleted inside the window appears nowhere (but see ``then``). Columns are those of ``table``
     (its structure at ``after``). Equal rows with opposite weights may both appear, as in an
     UPDATE that changes nothing.
     """
@@ -367,6 +367,11 @@ class ChangePlan:
         """About the bytes of the changed rows alone."""
         shares = (f.file.bytes * f.rows // max(1, f.file.rows) for f in self.files)
         return sum(shares) + int(self.inlined.nbytes)
+
+    def then(self, later: ChangePlan) -> ChangePlan:
+        """This change and the one after it; a row that came and went again appears twice."""
+        rows = pa.concat_tables([self.inlined, later.inlined])
+        return replace(self, after=later.after, files=(*self.files, *later.files), inlined=rows)
 
     def _inlined(self, weight: int) -> int:
         return int(self.inlined.column(WEIGHT).to_pylist().count(weight))

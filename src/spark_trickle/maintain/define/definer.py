@@ -146,7 +146,7 @@ class Definer:
             report = None
             if wanted.initialize:
                 filled = self.refresher.fill(stream, compiled, choice, tx, run, pinned, phases)
-                stream, report = filled.stream, filled.report
+                stream, report = filled.moved, filled.report
             elif there is not None:
                 tx.truncate(TableName.of(stream.name))
             return self._commit(stream, compiled, there, report, tx, phases, wanted.views)

@@ -30,7 +30,7 @@ from spark_trickle.maintain.refresh.pinned import pinned_source
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.read.reader import read_changes
-from spark_trickle.storage.records import ROW_ID, Table, TableName
+from spark_trickle.storage.records import ROW_ID, ChangePlan, Table, TableName
 from spark_trickle.storage.versions.dml import next_row_ids
 from spark_trickle.storage.versions.participants import Late
 from spark_trickle.storage.versions.staging import Staged, fitted
@@ -58,6 +58,8 @@ class Follower:
     stream: StreamTable
     folder: Folder
     source: Table
+    changes: ChangePlan
+    """What the transaction changed in the source."""
     memory: Memory
     deltas: dict[Key, Sums] | None = None
     """None: its source is folded too, and its changes are known under the lock only."""
@@ -144,7 +146,7 @@ class FastPaths:
             return None
         segment, result = tx.table(TableName.of(stream.segments[0].name)), tables[stream.uuid]
         memory = self._memory(stream, folder, segment, result, tx.base)
-        return None if memory is None else Follower(stream, folder, source, memory)
+        return None if memory is None else Follower(stream, folder, source, changes, memory)
 
     def _folder(self, stream: StreamTable) -> Folder | NoFastPath:
         """The functions of a stream table's plan; made anew when its query was bound anew."""
@@ -199,7 +201,7 @@ class FastPaths:
         judged = self._too_large.get(stream.uuid)
         return self._refused.pop(stream.uuid, None) if judged is None else judged[1]
 
-    def prepare(self, tx: Transaction, followers: Sequence[Follower]) -> None:
+    def prepare(self, followers: Sequence[Follower]) -> None:
         """Compute what the changed rows add, as far as it is known before the lock."""
         folded = {follower.stream.uuid for follower in followers}
         for follower in followers:
@@ -207,7 +209,7 @@ class FastPaths:
                 continue
             with _told(follower.stream):
                 columns = [column.name for column in follower.folder.plan.reads]
-                changes = read_changes(tx.changes(follower.source), columns)
+                changes = read_changes(follower.changes, columns)
                 follower.changed = changes.num_rows
                 follower.deltas = follower.folder.group_deltas(changes)
 

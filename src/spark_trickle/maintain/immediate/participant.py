@@ -11,7 +11,7 @@ from spark_trickle.errors import CommitConflictError
 from spark_trickle.maintain.immediate.fast import NOTE
 from spark_trickle.maintain.immediate.upkeep import Kept
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.refresh.outcome import save_refresh
+from spark_trickle.maintain.refresh.outcome import save_refreshes
 from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.commit import Record
 from spark_trickle.storage.versions.participants import Late
@@ -60,7 +60,7 @@ class StreamTableParticipant:
         late = {follower.stream.uuid for follower in folded}
         kept = service.upkeep.bring_up(tx, [s for s in streams if s.uuid not in late])
         kept = [_with_reason(each, service.fast.why_not(each.stream)) for each in kept]
-        service.fast.prepare(tx, folded)
+        service.fast.prepare(folded)
         tx.note(NOTE, folded)
         for each in kept:
             for table in each.sources:
@@ -97,11 +97,12 @@ def _recorder(kept: Sequence[Kept], late: set[str], written: dict[str, str], kee
                     f"stream table {stream} began to follow {written[source]} meanwhile",
                     hint="run the transaction again",
                 )
+        finals = []
         for each in kept:
-            moved = each.moved.at(version)
             before = {name: (b, version) for name, (b, _) in each.report.sources.items()}
             report = replace(each.report, version=version, sources=before)
-            save_refresh(connection, each.stream, moved, report, keep)
+            finals.append((each.stream, each.moved.at(version), report))
+        save_refreshes(connection, finals, keep)
 
     return record
 

@@ -117,7 +117,7 @@ class Upkeep:
                 error.stream = stream.uuid
             raise
         report = replace(filled.report, effective_mode=IMMEDIATE, seconds=phases.total)
-        return Kept(marks, sources, stream, filled.stream, report)
+        return Kept(marks, sources, stream, filled.moved, report)
 
 
 def _upstream(streams: Iterable[StreamTable], wanted: str) -> list[StreamTable]:

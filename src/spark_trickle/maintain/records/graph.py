@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from spark_trickle.errors import CycleError
 from spark_trickle.maintain.records.streams import StreamTable
@@ -42,6 +42,34 @@ def levels(tables: Iterable[StreamTable]) -> list[list[StreamTable]]:
         for table in level:
             del remaining[table.uuid]
     return ordered
+
+
+def together(tables: Sequence[StreamTable]) -> list[list[StreamTable]]:
+    """Stream tables that are to be seen at one version: those that read one another, directly or
+    through others, and those that read the same table on the same schedule."""
+    parents: dict[Hashable, Hashable] = {}
+    inside = {table.uuid for table in tables}
+    for table in tables:
+        for source in table.sources:
+            shared = source.uuid if source.uuid in inside else (source.uuid, table.schedule)
+            unite(parents, table.uuid, shared)
+    groups: dict[Hashable, list[StreamTable]] = {}
+    for table in tables:
+        groups.setdefault(root(parents, table.uuid), []).append(table)
+    return list(groups.values())
+
+
+def unite(parents: dict[Hashable, Hashable], one: Hashable, other: Hashable) -> None:
+    """Put two things, and what each is with already, into one set."""
+    parents[root(parents, other)] = root(parents, one)
+
+
+def root(parents: dict[Hashable, Hashable], key: Hashable) -> Hashable:
+    """What stands for the set that a thing is in."""
+    while parents.get(key, key) != key:
+        parents[key] = parents.get(parents[key], parents[key])
+        key = parents[key]
+    return key
 
 
 def refuse_cycle(tables: Iterable[StreamTable], uuid: str, name: str, sources: set[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -105,9 +105,15 @@ class StreamTable:
         """Whether every commit that changes a source keeps the contents up to date."""
         return self.refresh_mode == IMMEDIATE and self.status == ACTIVE and self.populated
 
-    def at(self, version: int) -> StreamTable:
-        """With all sources at one version."""
-        return replace(self, sources=tuple(replace(s, version=version) for s in self.sources))
+    def at(self, version: int, only: Collection[str] | None = None) -> StreamTable:
+        """With all sources, or some of them, at one version."""
+        return replace(
+            self,
+            sources=tuple(
+                replace(s, version=version) if only is None or s.uuid in only else s
+                for s in self.sources
+            ),
+        )
 
     @property
     def frontier(self) -> dict[str, int]:
@@ -166,7 +172,7 @@ class RefreshReport:
 
     def to_json(self) -> str:
         """All fields, as ``from_json`` reads them."""
-        return json.dumps(asdict(self))
+        return json.dumps(vars(self))
 
     @classmethod
     def from_json(cls, text: str) -> RefreshReport:

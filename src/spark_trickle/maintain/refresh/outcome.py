@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -11,6 +11,7 @@ from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import (
     CommitConflictError,
     InternalError,
+    InvariantError,
     SourceChangedError,
     TrickleError,
 )
@@ -41,6 +42,11 @@ class Phases:
     def total(self) -> float:
         return time.perf_counter() - self._begun
 
+    def timed(self, staged: StagedRefresh) -> StagedRefresh:
+        """With the seconds so far."""
+        report = replace(staged.report, seconds=self.total, phases=dict(self.seconds))
+        return replace(staged, report=report)
+
 
 @contextmanager
 def bugs_told(stream: StreamTable, compiled: CompiledQuery) -> Iterator[None]:
@@ -57,14 +63,44 @@ def bugs_told(stream: StreamTable, compiled: CompiledQuery) -> Iterator[None]:
         ) from error
 
 
+Final = tuple[StreamTable, StreamTable, RefreshReport]
+"""A stream table as it was read and as it is from now on, and what was done."""
+
+
 @dataclass(frozen=True)
-class Filled:
-    """What a computation leads to, once it is committed."""
+class StagedRefresh:
+    """A refresh whose rows wait in a transaction; somebody commits it, perhaps with others."""
 
     stream: StreamTable
+    """As it was read."""
+    moved: StreamTable
+    """As it will be."""
     report: RefreshReport
     changed: bool
     """Whether any row of any part changes."""
+
+    def committed(self, version: int, written: Collection[str], seconds: float) -> Final:
+        """Record and report, once it is known which version the transaction becomes.
+
+        ``written``: the tables that the same transaction wrote; what was read of them is that
+        version. ``seconds``: this refresh's share of the commit.
+        """
+        names = {s.name for s in self.moved.sources if s.uuid in written}
+        report = self.report
+        return (
+            self.stream,
+            self.moved.at(version, written),
+            replace(
+                report,
+                version=version if self.changed else report.version,
+                sources={
+                    name: (before, version if name in names else after)
+                    for name, (before, after) in report.sources.items()
+                },
+                seconds=report.seconds + seconds,
+                phases={**report.phases, "stage": seconds},
+            ),
+        )
 
 
 def same_columns(stream: StreamTable, table: Table, found: list[str]) -> None:
@@ -91,25 +127,32 @@ def moved_record(
     return replace(stream, sources=sources, segments=segments, populated=True, last_error=None)
 
 
-def save_refresh(
-    connection: Connection,
-    stream: StreamTable,
-    moved: StreamTable,
-    report: RefreshReport,
-    keep: int,
-) -> None:
-    """Write frontier and history, unless somebody else moved the stream table since it was read.
+def unmoved(connection: Connection, streams: Sequence[StreamTable]) -> list[StreamTable]:
+    """The records as they are now; CommitConflictError if one is not as it was read.
 
-    ``keep``: how many lines of history stay.
+    With an older frontier, changes that the contents have already would be applied again.
     """
-    known = records.load_one(connection, stream.uuid)
-    if known is None or replace(known, last_error=stream.last_error) != stream:
-        raise CommitConflictError(
-            f"stream table {stream.name} was refreshed or changed by somebody else meanwhile",
-            hint="refresh it again",
-        )
-    records.move(connection, known, moved)
-    records.add_history(connection, stream.uuid, report, keep)
+    only = streams[0].uuid if len(streams) == 1 else None
+    now = {stream.uuid: stream for stream in records.load(connection, only)}
+    for stream in streams:
+        known = now.get(stream.uuid)
+        if known is None or replace(known, last_error=stream.last_error) != stream:
+            raise CommitConflictError(
+                f"stream table {stream.name} was refreshed or changed by somebody else meanwhile",
+                hint="refresh it again",
+            )
+    return [now[stream.uuid] for stream in streams]
+
+
+def save_refreshes(connection: Connection, finals: Sequence[Final], keep: int) -> None:
+    """Write frontiers and history, unless somebody else moved a stream table since it was read.
+
+    ``keep``: how many lines of history of each stay.
+    """
+    known = unmoved(connection, [stream for stream, _, _ in finals])
+    for before, (_, moved, report) in zip(known, finals, strict=True):
+        records.move(connection, before, moved)
+        records.add_history(connection, before.uuid, report, keep)
 
 
 def first_report(
@@ -136,3 +179,17 @@ def followed_report(stream: StreamTable, version: int) -> RefreshReport:
     """Of a stream table that every commit keeps up to date, at a version of its sources."""
     reason = "IMMEDIATE: every commit keeps it up to date"
     return RefreshReport(stream.name, "NO_DATA", reason, stream.refresh_mode, version=version)
+
+
+def failed(stream: StreamTable, asked: str, error: Exception) -> RefreshReport:
+    """Of a refresh that came to nothing."""
+    message = error.message if isinstance(error, TrickleError) else str(error)
+    reason = f"{type(error).__name__}: {message}"
+    return RefreshReport(stream.name, "ERROR", reason, asked, error=str(error))
+
+
+def out_of_service(stream: StreamTable) -> InvariantError:
+    return InvariantError(
+        f"stream table {stream.name} is out of service: {stream.last_error}",
+        hint=f"run repair_stream_table({stream.name!r})",
+    )

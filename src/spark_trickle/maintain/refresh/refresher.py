@@ -6,8 +6,9 @@ report says what was really done. Whatever fails leaves contents and frontier as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, closing
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -37,15 +38,16 @@ from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.by_text import text_frame
 from spark_trickle.maintain.refresh.compute import FEW, Computation
 from spark_trickle.maintain.refresh.outcome import (
-    Filled,
     Phases,
+    StagedRefresh,
     bugs_told,
+    failed,
     first_report,
-    followed_report,
     may_differ,
     moved_record,
     same_columns,
-    save_refresh,
+    save_refreshes,
+    unmoved,
 )
 from spark_trickle.maintain.refresh.pinned import Pinned, pinned_source, source_size
 from spark_trickle.maintain.refresh.reserve import reserve_of
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
 
 ATTEMPTS = 5
+_NAMED = 5
+"""So many stream tables are named in the message of a commit."""
 NOTHING = Choice("NO_DATA", "NO_CHANGES", "no source changed")
 
 
@@ -72,21 +76,14 @@ class Refresher:
     def __post_init__(self) -> None:
         self.compiler = Compiler(self.engine.name_hint, lambda: self.engine.holder.ansi)
 
-    def refresh(
-        self,
-        stream: StreamTable,
-        *,
-        asked: str | None = None,
-        after: Mapping[str, int] | None = None,
-    ) -> RefreshReport:
-        """Bring one stream table up to the versions ``after`` of its sources (default: newest)."""
-        if stream.refresh_mode == "IMMEDIATE":
-            if after is not None:  # of a wave: every commit has brought it up to date
-                return followed_report(stream, max(after.values(), default=0))
-            asked = "FULL"
+    def refresh(self, stream: StreamTable, *, asked: str | None = None) -> RefreshReport:
+        """Bring one stream table up to the newest version of its sources."""
+        asked = "FULL" if stream.refresh_mode == "IMMEDIATE" else asked or stream.refresh_mode
         for attempt in range(ATTEMPTS):
             try:
-                return self._attempt(stream, asked or stream.refresh_mode, after or {})
+                with self.together([stream]) as tx:
+                    (report,) = self.commit(tx, [self.stage(stream, asked, tx)])
+                return report
             except CommitConflictError:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -94,7 +91,7 @@ class Refresher:
             except CommitUnknownError:
                 raise  # it may have succeeded: no failure to note
             except TrickleError as error:
-                self.note_failure(stream, asked or stream.refresh_mode, error)
+                self.note_failure(stream, asked, error)
                 raise
         raise AssertionError("unreachable")
 
@@ -108,45 +105,96 @@ class Refresher:
             )
         return found
 
-    def _must_be_current(self, stream: StreamTable) -> None:
-        """The record was read before the transaction began, and is the same now: so it was then.
+    @contextmanager
+    def together(self, streams: Sequence[StreamTable]) -> Iterator[Transaction]:
+        """A transaction to refresh in; what is not committed at its end is forgotten.
 
-        With an older frontier, changes that the contents have already would be applied again.
+        The records were read before it began, and are the same now: so they were then.
         """
-        if replace(self.reload(stream), last_error=stream.last_error) != stream:
-            raise CommitConflictError(
-                f"stream table {stream.name} was refreshed or changed by somebody else meanwhile",
-                hint="refresh it again",
-            )
-
-    def _attempt(self, stream: StreamTable, asked: str, after: Mapping[str, int]) -> RefreshReport:
-        phases = Phases()
         tx = self.engine.catalog.begin()
         try:
-            self._must_be_current(stream)
-            compiled = self.compile(stream)
-            phases.end("compile")
-            pinned = self._pin(stream, compiled, asked, tx.base, after)
-            if stream.refresh_mode == "IMMEDIATE":
-                for source in pinned.values():
-                    tx.read(source.table)
-            phases.end("pin")
-            report = replace(first_report(stream, asked, pinned, phases), version=tx.base)
-            reach("refresh-pinned")
-            if self._idle(stream, asked, compiled.volatile, pinned):
-                tx.rollback()
-                report = replace(report, effective_mode=NOTHING.mode, reason=NOTHING.reason)
-                return self._settle(stream, moved_record(stream, pinned), report, phases)
-            return self._compute(stream, asked, compiled, tx, pinned, report, phases)
-        except BaseException:
+            with self.engine.catalog.reading() as connection:
+                unmoved(connection, streams)
+            yield tx
+        finally:
             tx.rollback()
-            raise
+
+    def stage(
+        self, stream: StreamTable, asked: str, tx: Transaction, target: int | None = None
+    ) -> StagedRefresh:
+        """Compute a refresh into a transaction, over what is staged there for its sources.
+
+        ``target``: the version of all other sources; none: the one the transaction began from.
+        """
+        phases = Phases()
+        compiled = self.compile(stream)
+        phases.end("compile")
+        pinned = self._pin(stream, compiled, asked, tx.base if target is None else target, tx)
+        if stream.refresh_mode == "IMMEDIATE":
+            for source in pinned.values():
+                tx.read(source.table)
+        phases.end("pin")
+        report = replace(first_report(stream, asked, pinned, phases), version=tx.base)
+        reach("refresh-pinned")
+        if self._idle(stream, asked, compiled.volatile, pinned):
+            report = replace(report, effective_mode=NOTHING.mode, reason=NOTHING.reason)
+            return phases.timed(StagedRefresh(stream, moved_record(stream, pinned), report, False))
+        choice = self._choose(stream, asked, compiled, pinned, report)
+        phases.end("choose")
+        with self.running(stream, tx) as run:
+            phases.end("start")
+            filled = self.fill(stream, compiled, choice, tx, run, pinned, phases, report)
+        return phases.timed(filled)
+
+    def idle(self, stream: StreamTable, target: int) -> StagedRefresh | None:
+        """A refresh that has nothing to do; None if it may have."""
+        phases = Phases()
+        asked, compiled = stream.refresh_mode, self.compile(stream)
+        pinned = self._pin(stream, compiled, asked, target)
+        if not self._idle(stream, asked, compiled.volatile, pinned):
+            return None
+        report = replace(
+            first_report(stream, asked, pinned, phases),
+            effective_mode=NOTHING.mode,
+            reason=NOTHING.reason,
+            version=target,
+        )
+        return phases.timed(StagedRefresh(stream, moved_record(stream, pinned), report, False))
+
+    def commit(
+        self,
+        tx: Transaction,
+        staged: Sequence[StagedRefresh],
+        followers: Collection[str] = (),
+    ) -> list[RefreshReport]:
+        """Commit refreshes together: all of them are seen, or none; no row, no new version.
+
+        ``followers``: what is staged beside them and kept up to date by the commit itself.
+        """
+        reports: list[RefreshReport] = []
+        written = {*followers, *(each.stream.uuid for each in staged if each.changed)}
+        began = time.perf_counter()
+
+        def record(connection: Connection, version: int) -> None:
+            share = (time.perf_counter() - began) / len(staged)
+            finals = [each.committed(version, written, share) for each in staged]
+            save_refreshes(connection, finals, self.engine.settings.history_rows)
+            reports[:] = [report for _, _, report in finals]
+            reach("refresh-recorded")
+
+        tx.record(record)
+        reach("refresh-before-commit")
+        names = [each.stream.name for each in staged if each.changed]
+        few = len(names) <= _NAMED
+        tx.commit(f"refresh {', '.join(names)}" if few else f"refresh {len(names)} stream tables")
+        reach("refresh-committed")
+        return reports
 
     def expected(self, stream: StreamTable) -> Choice:
         """What a refresh would do now, and why; reads metadata only."""
         version = self.engine.catalog.version()
         compiled = self.compile(stream)
-        pinned = self._pin(stream, compiled, stream.refresh_mode, version, {})
+        pinned = self._pin(stream, compiled, stream.refresh_mode, version)
         report = first_report(stream, stream.refresh_mode, pinned, Phases())
         if self._idle(stream, stream.refresh_mode, compiled.volatile, pinned):
             return NOTHING
@@ -172,18 +220,23 @@ class Refresher:
         stream: StreamTable,
         compiled: CompiledQuery,
         asked: str,
-        base: int,
-        after: Mapping[str, int],
+        target: int,
+        tx: Transaction | None = None,
     ) -> dict[str, Pinned]:
-        """Every source at the version of the frontier and at the one to move to."""
+        """Every source at the version of the frontier and in the state to move to: at the target,
+        or as the transaction has it."""
         catalog = self.engine.catalog
         pinned = {}
         for source in stream.sources:
-            target = max(after.get(source.name, base), source.version)
-            found = pinned_source(stream, compiled, source, catalog.at(target))
+            until = catalog.at(max(target, source.version))
+            own = tx if tx is not None and tx.staged_in(source.uuid) else None
+            found = pinned_source(stream, compiled, source, own or until)
             changes = None
             try:
-                changes = catalog.changes(found.table, source.version, target)
+                until = catalog.at(own.base) if own is not None else until
+                changes = catalog.changes(found.table, source.version, until.version)
+                if own is not None:
+                    changes = changes.then(own.changes(found.table))
             except SourceChangedError as error:
                 if asked == "DIFFERENTIAL" and stream.populated:
                     raise SourceChangedError(
@@ -202,26 +255,6 @@ class Refresher:
                 f"the query of stream table {stream.name} no longer fits its sources: {error.message}",
                 hint=f"give it another query with ALTER STREAM TABLE {stream.name} AS SELECT …",
             ) from None
-
-    def _compute(
-        self,
-        stream: StreamTable,
-        asked: str,
-        compiled: CompiledQuery,
-        tx: Transaction,
-        pinned: Mapping[str, Pinned],
-        report: RefreshReport,
-        phases: Phases,
-    ) -> RefreshReport:
-        choice = self._choose(stream, asked, compiled, pinned, report)
-        phases.end("choose")
-        with self.running(stream, tx) as run:
-            phases.end("start")
-            filled = self.fill(stream, compiled, choice, tx, run, pinned, phases, report)
-            if filled.changed or not stream.populated:
-                return self._commit(stream, filled.stream, tx, filled.report, phases)
-            tx.rollback()
-            return self._settle(stream, filled.stream, filled.report, phases)
 
     def running(self, stream: StreamTable, tx: Transaction) -> AbstractContextManager[Run]:
         """Spark at work for one transaction, under what the stream table's query means."""
@@ -242,7 +275,7 @@ class Refresher:
         pinned: Mapping[str, Pinned],
         phases: Phases,
         report: RefreshReport | None = None,
-    ) -> Filled:
+    ) -> StagedRefresh:
         """Compute and stage in the way that was chosen."""
         report = report or first_report(stream, stream.refresh_mode, pinned, phases)
         stored = stored_parts(tx, stream, compiled)
@@ -280,7 +313,7 @@ class Refresher:
         )
         changed = any(part != Applied() for part in applied.values())
         moved = replace(moved_record(stream, pinned, whole=whole), meaning=run.meaning)
-        return Filled(moved, report, changed)
+        return StagedRefresh(stream, moved, report, changed)
 
     def names_after(
         self,
@@ -343,57 +376,17 @@ class Refresher:
         spilled = run.spill_difference(frame, tx.scan(stored.table))
         return apply_delta(run, tx, stored, run.small(spilled, FEW))
 
-    def _commit(
-        self,
-        stream: StreamTable,
-        moved: StreamTable,
-        tx: Transaction,
-        report: RefreshReport,
-        phases: Phases,
-    ) -> RefreshReport:
-        final = report
-
-        def record(connection: Connection, version: int) -> None:
-            nonlocal final
-            phases.end("stage")
-            final = replace(
-                report, version=version, seconds=phases.total, phases=dict(phases.seconds)
-            )
-            save_refresh(connection, stream, moved, final, self.engine.settings.history_rows)
-            reach("refresh-recorded")
-
-        tx.record(record)
-        reach("refresh-before-commit")
-        tx.commit(f"refresh {stream.name}")
-        reach("refresh-committed")
-        return final
-
-    def _settle(
-        self, stream: StreamTable, moved: StreamTable, report: RefreshReport, phases: Phases
-    ) -> RefreshReport:
-        """Move the frontier where no row changed: no new version of the lake."""
-        with self.engine.catalog.writing() as connection:
-            final = replace(report, seconds=phases.total, phases=dict(phases.seconds))
-            save_refresh(connection, stream, moved, final, self.engine.settings.history_rows)
-        return final
-
-    def note_failure(self, stream: StreamTable, asked: str, error: TrickleError) -> None:
+    def note_failure(self, stream: StreamTable, asked: str, error: Exception) -> RefreshReport:
         """Remember the error; a breach of an invariant takes the table out of service."""
-        broken = isinstance(error, InvariantError)
+        report = failed(stream, asked, error)
+        message = report.reason.partition(": ")[2]
         with self.engine.catalog.writing() as connection:
             known = records.load_one(connection, stream.uuid)
-            if known is None:
-                return
-            changed = replace(known, last_error=error.message)
-            if broken:
-                changed = replace(changed, status=records.ERROR, populated=False)
-            records.save(connection, changed)
-            report = RefreshReport(
-                stream.name,
-                "ERROR",
-                f"{type(error).__name__}: {error.message}",
-                asked,
-                error=str(error),
-            )
-            keep = self.engine.settings.history_rows
-            records.add_history(connection, stream.uuid, report, keep)
+            if known is not None:
+                changed = replace(known, last_error=message)
+                if isinstance(error, InvariantError):
+                    changed = replace(changed, status=records.ERROR, populated=False)
+                records.save(connection, changed)
+                keep = self.engine.settings.history_rows
+                records.add_history(connection, stream.uuid, report, keep)
+        return report

@@ -9,9 +9,10 @@ for by one refresh. What has not changed is not due.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spark_trickle.maintain.records.graph import root, unite
 from spark_trickle.maintain.records.streams import ACTIVE
 from spark_trickle.maintain.schedule.schedules import ByHand, Calculated, Cron, Every, Schedule
 
@@ -76,8 +77,10 @@ def due(now: float, tables: Iterable[Planned], history: Mapping[str, Past]) -> D
     chosen: set[str] = set()
     skipped: list[Skip] = []
     next_at = NEVER
+    moments = {table.id: view.due_at(table) for table in view.tables.values()}
+    _align(view, moments)
     for table in view.tables.values():
-        at = view.due_at(table)
+        at = moments[table.id]
         if at == NEVER:
             continue
         needed = view.needed(table)
@@ -93,6 +96,38 @@ def due(now: float, tables: Iterable[Planned], history: Mapping[str, Past]) -> D
         elif not any(view.past(i).busy for i in needed):
             chosen |= needed
     return Decisions(frozenset(chosen), tuple(skipped), next_at)
+
+
+def _align(view: _View, moments: dict[str, float]) -> None:
+    """Let tables of one schedule that read each other, or the same, be due at once.
+
+    The first waits for the last, but no longer than half an interval; once they are refreshed
+    together they stay so.
+    """
+    parents: dict[Hashable, Hashable] = {}
+    groups: dict[Hashable, list[Planned]] = {}
+    waiting = [
+        table
+        for table in view.tables.values()
+        if isinstance(table.schedule, Every)
+        and moments[table.id] != NEVER
+        and not view.past(table.id).failures
+    ]
+    for table in waiting:
+        for read in (table.id, *table.sources):
+            unite(parents, table.id, (read, table.schedule))
+    for table in waiting:
+        groups.setdefault(root(parents, table.id), []).append(table)
+    for group in groups.values():
+        if len(group) > 1:
+            found = [moments[table.id] for table in group]
+            latest = min(found) + _half(group[0].schedule)
+            shared = max(at for at in found if at <= latest)
+            moments |= {t.id: shared for t in group if moments[t.id] <= latest}
+
+
+def _half(schedule: Schedule) -> float:
+    return schedule.seconds / 2 if isinstance(schedule, Every) else 0.0
 
 
 def lags(now: float, tables: Iterable[Planned]) -> dict[str, float | None]:

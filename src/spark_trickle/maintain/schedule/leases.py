@@ -33,6 +33,11 @@ TABLES = (
 )
 _CLAIM = """INSERT INTO trickle_lease VALUES (?, ?, 1, 0, 0, 0, 0) ON CONFLICT (stream_uuid)
     DO UPDATE SET holder = excluded.holder, epoch = trickle_lease.epoch + 1"""
+_OVER = """UPDATE trickle_lease SET tries = tries + 1,
+    failures = CASE WHEN ? = 1 THEN 0 WHEN generation = ? THEN failures + 1 ELSE 1 END,
+    generation = ?, seconds = CASE WHEN ? > 0 THEN ? ELSE seconds END
+    WHERE stream_uuid = ? AND holder = ?"""
+_FREE = "UPDATE trickle_lease SET holder = NULL WHERE stream_uuid = ? AND holder = ?"
 BEATS = 3
 """Heartbeats in the time after which a silent holder is taken for dead."""
 
@@ -51,6 +56,17 @@ class Lease:
     generation: int = 0
     seconds: float = 0.0
     """What the newest refresh that computed something took."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """How a lease is given back."""
+
+    uuid: str
+    ok: bool | None = None
+    """Whether an attempt succeeded; None: there was none."""
+    generation: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -172,36 +188,38 @@ class Leases:
                         got.append(name)
                     elif in_order:
                         break
-                for name in got:
-                    connection.execute(_CLAIM, (name, self.holder))
+                connection.execute_many(_CLAIM, [(name, self.holder) for name in got])
             self._held |= set(got)
         return set(got)
 
     def release(
         self, uuid: str, *, ok: bool | None = None, generation: int = 0, seconds: float = 0.0
     ) -> int:
-        """Give a lease back; unless ``ok`` is None an attempt is over. The failures in a row.
+        """Give one lease back; the failures in a row."""
+        return self.give_back([Release(uuid, ok, generation, seconds)])[uuid]
+
+    def give_back(self, releases: Iterable[Release]) -> dict[str, int]:
+        """Give leases back, in one step; the failures in a row of each.
 
         Failures under an earlier generation of the definition count no more.
         """
+        given = list(releases)
+        over = [
+            (int(r.ok), r.generation, r.generation, r.seconds, r.seconds, r.uuid, self.holder)
+            for r in given
+            if r.ok is not None
+        ]
         with self._lock, self._catalog.writing() as connection:
-            self._held.discard(uuid)
-            if ok is not None:
-                connection.execute(
-                    "UPDATE trickle_lease SET tries = tries + 1, failures = CASE WHEN ? = 1 THEN 0 "
-                    "WHEN generation = ? THEN failures + 1 ELSE 1 END, generation = ?, "
-                    "seconds = CASE WHEN ? > 0 THEN ? ELSE seconds END "
-                    "WHERE stream_uuid = ? AND holder = ?",
-                    (int(ok), generation, generation, seconds, seconds, uuid, self.holder),
+            self._held -= {release.uuid for release in given}
+            connection.execute_many(_OVER, over)
+            connection.execute_many(_FREE, [(release.uuid, self.holder) for release in given])
+            if len(given) == 1:
+                row = connection.execute(
+                    "SELECT failures FROM trickle_lease WHERE stream_uuid = ?", (given[0].uuid,)
                 )
-            connection.execute(
-                "UPDATE trickle_lease SET holder = NULL WHERE stream_uuid = ? AND holder = ?",
-                (uuid, self.holder),
-            )
-            rows = connection.execute(
-                "SELECT failures FROM trickle_lease WHERE stream_uuid = ?", (uuid,)
-            )
-        return int(rows[0][0]) if rows else 0
+                return {given[0].uuid: int(row[0][0]) if row else 0}
+            known = load(connection)
+        return {r.uuid: known.get(r.uuid, Lease(r.uuid)).failures for r in given}
 
     def beat(self) -> None:
         """Show that this process lives, and free what the dead held."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -16,14 +16,18 @@ from typing import Any
 from spark_trickle import errors
 from spark_trickle.errors import TrickleError
 from spark_trickle.execute.engine import Engine
+from spark_trickle.maintain.immediate import upkeep as immediate
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.schedule import skips
 from spark_trickle.maintain.schedule.due import NEVER, Decisions, due, stretched
 from spark_trickle.maintain.schedule.leases import Lease, Leases, create_tables
 from spark_trickle.maintain.schedule.lookout import Known, Lookout
+from spark_trickle.maintain.schedule.refreshing import releases
 from spark_trickle.maintain.schedule.schedules import Cron, Every, parsed
+from spark_trickle.maintain.schedule.skips import BUSY, skipped
 from spark_trickle.maintain.schedule.upkeep import UPKEEP, Upkeep
-from spark_trickle.maintain.schedule.wave import BUSY, Refresh, Wave, Waves, settle, skipped
+from spark_trickle.maintain.schedule.wave import Spent, Told, Wave
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.storage.catalog import wakeup
 
@@ -41,15 +45,15 @@ class Scheduler:
 
     def __init__(
         self,
-        engine: Engine,
-        refresh: Refresh,
+        upkeep: immediate.Upkeep,
         restless: Callable[[StreamTable], bool],
         alarm: Callable[[Known], object] = lambda _: None,
         reconcile: Callable[[StreamTable], bool] = lambda _: True,
     ) -> None:
+        engine = upkeep.refresher.engine
         self._engine = engine
+        self._immediate = upkeep
         self._settings = engine.settings
-        self._waves = Waves(engine, refresh)
         self._lookout = Lookout(engine.catalog, restless)
         self._leases = Leases(engine.catalog, daemon=True)
         self._upkeep = Upkeep(engine, reconcile)
@@ -182,15 +186,18 @@ class Scheduler:
         self._running |= able
         through = {t.uuid for t in known.tables if t.follows}
         tables = [t for t in known.tables if t.uuid in able | through]
-        return Wave(tables, known.version, self._attempt)
+        return Wave(tables, known.version, self._immediate, self)
 
     def _ride(self, wave: Wave) -> None:
         try:
             wave.run(self._pool)
-        except RuntimeError:
+        except (RuntimeError, CancelledError):
             if not self._over.is_set():  # the pool is closed when the scheduler has stopped
                 raise
+        except TrickleError as error:
+            log.warning("a wave was given up: %s", error.message)
         finally:
+            self._running -= {table.uuid for table in wave.tables}
             self._seen, self._waiting = None, True
             self._wake.set()
 
@@ -201,42 +208,35 @@ class Scheduler:
                 self._leases.release(uuid)
                 self._seen = None
 
-    def _attempt(
-        self, stream: StreamTable, after: Mapping[str, int], upstream: Sequence[RefreshReport]
-    ) -> RefreshReport:
-        try:
-            return self._tried(stream, after, upstream)
-        except TrickleError as error:
-            log.warning("%s cannot be settled: %s", stream.name, error.message)
-            return skipped(stream, f"{BUSY}: {error.message}")
-        finally:
-            self._running.discard(stream.uuid)
-
-    def _tried(
-        self, stream: StreamTable, after: Mapping[str, int], upstream: Sequence[RefreshReport]
-    ) -> RefreshReport:
-        if stream.follows:
-            return self._waves.one(stream, after, upstream)
-        if self._over.is_set() or not self._leases.holds(stream.uuid):
-            self._leases.release(stream.uuid)
-            return skipped(stream, f"{BUSY}: the scheduler stops, or another has taken over")
-        began = time.time()
-        try:
-            report = self._waves.one(stream, after, upstream)
-        except Exception as error:
-            log.exception("refreshing %s failed", stream.name)
-            reason = f"{type(error).__name__}: {error}"
-            report = RefreshReport(
-                stream.name, "ERROR", reason, stream.refresh_mode, error=str(error)
-            )
-        if report.effective_mode != "SKIPPED":
-            self._lookout.note_attempt(stream.uuid, began)
-            self._noted.pop(stream.uuid, None)
-        failures = settle(self._leases, stream, report)
-        self._told(stream, report, failures)
-        return report
-
     # What becomes of it
+
+    def barred(self, _: StreamTable) -> str | None:
+        return None
+
+    def stopped(self, group: Sequence[StreamTable]) -> str | None:
+        held = all(self._leases.holds(table.uuid) for table in group if not table.follows)
+        if self._over.is_set() or not held:
+            return f"{BUSY}: the scheduler stops, or another has taken over"
+        return None
+
+    def settle(self, told: Sequence[Told], spent: Spent) -> None:
+        """Give the leases back, and say and do what follows from failures."""
+        ours = [each for each in told if not each.stream.follows]
+        for stream, report in ((each.stream, each.report) for each in ours):
+            if report.effective_mode != "SKIPPED":
+                self._lookout.note_attempt(stream.uuid, spent.began)
+                self._noted.pop(stream.uuid, None)
+        try:
+            failures = self._leases.give_back(releases(ours, spent))
+        except TrickleError as error:
+            names = ", ".join(each.stream.name for each in ours)
+            log.warning("%s cannot be settled: %s", names, error.message)
+            return
+        finally:
+            self._running -= {each.stream.uuid for each in ours}
+        for each in ours:
+            with tracing.under(each.report.refresh_id):
+                self._told(each.stream, each.report, failures[each.stream.uuid])
 
     def _told(self, stream: StreamTable, report: RefreshReport, failures: int) -> None:
         if report.effective_mode == "SKIPPED":
@@ -272,7 +272,7 @@ class Scheduler:
             with self._engine.catalog.reading() as connection:
                 newest = records.history(connection, skip.id, most=1)
             if not newest or newest[0].reason != skip.reason:
-                self._waves.note_skip(tables[skip.id], skip.reason)
+                skips.note(self._engine, tables[skip.id], skipped(tables[skip.id], skip.reason))
                 _tell("skipped", table=tables[skip.id].name, reason=skip.reason)
 
     def _keep_up(self, known: Known) -> None:

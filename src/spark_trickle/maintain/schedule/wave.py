@@ -1,187 +1,302 @@
-"""A wave: stream tables brought to one version of the base tables, each as soon as it can be."""
+"""A wave: stream tables brought to one version of the base tables, each as soon as it can be.
+
+Law: whoever reads sees all tables of a group before the wave or all of them after it. A group is
+what belongs together (``graph.together``); its refreshes are staged in one transaction, over what
+is staged there for the tables they read, and are committed as one version. A refresh that fails
+takes those that read it out of the commit, and no others.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
-from spark_trickle.errors import TrickleError
-from spark_trickle.execute.engine import Engine
+from spark_trickle.errors import CommitConflictError, CommitUnknownError, NotFoundError
+from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
-from spark_trickle.maintain.schedule.leases import Leases
-from spark_trickle.maintain.schedule.select import selected
-from spark_trickle.maintain.watch import tracing
-
-SUSPENDED, UPSTREAM_SUSPENDED, UPSTREAM_FAILED = (
-    "SUSPENDED",
-    "UPSTREAM_SUSPENDED",
-    "UPSTREAM_FAILED",
+from spark_trickle.maintain.refresh.outcome import (
+    StagedRefresh,
+    failed,
+    followed_report,
+    out_of_service,
 )
-BUSY, UPSTREAM_BUSY = "BUSY", "UPSTREAM_BUSY"
-"""Codes of the reasons why a stream table was skipped."""
-_SUSPENSIONS = (f"{SUSPENDED}:", f"{UPSTREAM_SUSPENDED}:")
-_PASSING = (f"{BUSY}:", f"{UPSTREAM_BUSY}:")
-_LOOK_AGAIN = 0.1
+from spark_trickle.maintain.refresh.refresher import ATTEMPTS
+from spark_trickle.maintain.schedule import skips
+from spark_trickle.maintain.watch import tracing
+from spark_trickle.storage.records import TableName
+from spark_trickle.storage.versions.transaction import Transaction
 
 
-class Refresh(Protocol):
-    """Brings one stream table to the given versions of its sources."""
+@dataclass(frozen=True)
+class Told:
+    """All that there is to be said of a stream table in this wave."""
 
-    def __call__(
-        self, stream: StreamTable, *, after: Mapping[str, int] | None = None
-    ) -> RefreshReport: ...
+    stream: StreamTable
+    report: RefreshReport
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A refresh that came to nothing."""
+
+    stream: StreamTable
+    error: Exception
+    refresh_id: str = ""
+
+    @property
+    def report(self) -> RefreshReport:
+        return failed(self.stream, self.stream.refresh_mode, self.error)
+
+
+Outcome = StagedRefresh | Failed | Told
+
+
+@dataclass(frozen=True)
+class Spent:
+    """When the work on a group began, and how long it took: no member is seen any sooner."""
+
+    began: float
+    seconds: float
+
+
+class Conductor(Protocol):
+    """On whose behalf a wave runs."""
+
+    def barred(self, stream: StreamTable) -> str | None:
+        """Why this one may not be refreshed, if so."""
+
+    def stopped(self, group: Sequence[StreamTable]) -> str | None:
+        """Why the group is not to be begun, if so."""
+
+    def settle(self, told: Sequence[Told], spent: Spent) -> None:
+        """These are over."""
 
 
 @dataclass
 class Wave:
-    """Runs ``attempt`` for each table once all that it reads within the wave is done."""
+    """One run over some stream tables."""
 
     tables: Sequence[StreamTable]
     target: int
     """The version of the base tables."""
-    attempt: Callable[[StreamTable, Mapping[str, int], Sequence[RefreshReport]], RefreshReport]
-    """Given a table, the versions to read and the reports of what it reads."""
+    upkeep: Upkeep
+    conductor: Conductor
     reports: dict[str, RefreshReport] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._over = threading.Event()
+        self._refresher = self.upkeep.refresher
+        self._engine = self._refresher.engine
 
     def run(self, pool: Executor) -> list[RefreshReport]:
         """The reports, in the order of the dependencies."""
         ordered = [table for level in graph.levels(self.tables) for table in level]
-        inside = {table.uuid for table in ordered}
-        waiting = {t.uuid: {s.uuid for s in t.sources} & inside for t in ordered}
-        running: dict[Future[RefreshReport], str] = {}
-        # Siblings that read the same changes one after the other: what was read is at hand.
-        queue = sorted(ordered, key=lambda t: sorted(s.uuid for s in t.sources))
-        while queue or running:
-            ready = [t for t in queue if not waiting[t.uuid]]
-            queue = [t for t in queue if waiting[t.uuid]]
-            running |= {pool.submit(self._one, table): table.uuid for table in ready}
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                uuid = running.pop(future)
-                self.reports[uuid] = future.result()
-                for upstream in waiting.values():
-                    upstream.discard(uuid)
+        groups = graph.together(self._busy(ordered))
+        if len(groups) == 1:
+            self._ride(groups[0], pool)
+        elif groups:
+            most = self._engine.settings.parallel_refreshes
+            with ThreadPoolExecutor(min(len(groups), most), "trickle-group") as riders:
+                try:
+                    list(riders.map(lambda group: self._ride(group, pool), groups))
+                except BaseException:  # Ctrl-C: what is not committed yet is given up
+                    self._over.set()
+                    raise
         return [self.reports[table.uuid] for table in ordered]
 
-    def _one(self, stream: StreamTable) -> RefreshReport:
-        with tracing.refreshing(stream.name):
-            return self._attempted(stream)
+    # What has nothing to do
 
-    def _attempted(self, stream: StreamTable) -> RefreshReport:
-        upstream = [self.reports[s.uuid] for s in stream.sources if s.uuid in self.reports]
-        after = {
-            s.name: self.reports[s.uuid].version if s.uuid in self.reports else self.target
-            for s in stream.sources
-        }
-        return self.attempt(stream, after, upstream)
+    def _busy(self, ordered: Sequence[StreamTable]) -> list[StreamTable]:
+        """Those that may have something to do; all others are over, in one step."""
+        idle: dict[str, StagedRefresh] = {}
+        quiet: set[str] = set()
+        inside = {table.uuid for table in ordered}
+        for stream in ordered:
+            if not {source.uuid for source in stream.sources} & inside <= quiet:
+                continue
+            with tracing.refreshing(stream.name):
+                found = None if stream.follows else self._idle(stream)
+            if found is not None:
+                idle[stream.uuid] = found
+            if found is not None or stream.follows:
+                quiet.add(stream.uuid)
+        if idle and not self._moved(list(idle.values())):
+            return list(ordered)
+        return [stream for stream in ordered if stream.uuid not in idle]
 
-
-@dataclass(frozen=True)
-class Waves:
-    """Refreshes many stream tables of one lake on somebody's behalf."""
-
-    engine: Engine
-    refresh: Refresh
-
-    def refresh_all(
-        self, select: str | Iterable[str] | None = None, *, wait: bool = True
-    ) -> list[RefreshReport]:
-        chosen = selected(self._load(), select)
-        if not chosen:
-            return []
-        leases = Leases(self.engine.catalog)
-        with leases.beating():
-            held = _acquire(leases, chosen, wait=wait)
-            # Loaded again: others may have refreshed while we waited.
-            tables = [table for table in self._load() if table.uuid in chosen]
-            target = self.engine.catalog.version()
-
-            def attempt(
-                stream: StreamTable, after: Mapping[str, int], upstream: Sequence[RefreshReport]
-            ) -> RefreshReport:
-                if stream.uuid not in held:
-                    return skipped(stream, f"{BUSY}: another process is refreshing it")
-                report = self.one(stream, after, upstream)
-                settle(leases, stream, report)
-                return report
-
-            with ThreadPoolExecutor(self.engine.settings.parallel_refreshes) as pool:
-                return Wave(tables, target, attempt).run(pool)
-
-    def one(
-        self, stream: StreamTable, after: Mapping[str, int], upstream: Sequence[RefreshReport]
-    ) -> RefreshReport:
-        """Refresh one table of a wave; an error is a report too."""
-        if stream.follows:
-            version = max(after.values(), default=0)
-            why = "IMMEDIATE: every commit keeps it up to date"
-            return RefreshReport(stream.name, "NO_DATA", why, "IMMEDIATE", version=version)
-        reason = held_up(upstream)
-        if reason is not None and reason.startswith(_PASSING):
-            return skipped(stream, reason)
-        if reason is None and stream.status == records.SUSPENDED:
-            reason = f"{SUSPENDED}: the stream table is suspended"
-        if reason is not None:
-            return self.note_skip(stream, reason)
+    def _idle(self, stream: StreamTable) -> StagedRefresh | None:
+        if stream.status != records.ACTIVE or self.conductor.barred(stream) is not None:
+            return None
         try:
-            return self.refresh(stream, after=after)
-        except TrickleError as error:
-            reason = f"{type(error).__name__}: {error.message}"
-            return RefreshReport(
-                stream.name, "ERROR", reason, stream.refresh_mode, error=str(error)
-            )
+            return self._refresher.idle(stream, self.target)
+        except Exception:  # it comes again, and is told, when the table is refreshed
+            return None
 
-    def note_skip(self, stream: StreamTable, reason: str) -> RefreshReport:
-        report = skipped(stream, reason)
-        with self.engine.catalog.writing() as connection:
-            keep = self.engine.settings.history_rows
-            records.add_history(connection, stream.uuid, report, keep)
+    def _moved(self, idle: Sequence[StagedRefresh]) -> bool:
+        """Move the frontiers; False if somebody else moved one, and all are to be looked at."""
+        began, tx = time.time(), self._engine.catalog.begin()
+        try:
+            self._settle(self._committed(tx, idle), began)
+        except CommitConflictError:
+            return False
+        finally:
+            tx.rollback()
+        return True
+
+    # A group
+
+    def _ride(self, group: Sequence[StreamTable], pool: Executor) -> None:
+        began, target = time.time(), self.target
+        stopped = self._interrupted() or self.conductor.stopped(group)
+        if stopped is not None:
+            self._settle([Told(stream, skips.skipped(stream, stopped)) for stream in group], began)
+            return
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                self._settle(self._attempt(group, target, pool), began)
+                return
+            except CommitConflictError as error:
+                if not left:
+                    self._settle([Failed(stream, error) for stream in group], began)
+                    return
+                # What somebody else refreshed meanwhile reflects more than the old target.
+                group, target = self._reloaded(group, began), self._engine.catalog.version()
+
+    def _reloaded(self, group: Sequence[StreamTable], began: float) -> list[StreamTable]:
+        """As they are now; one that is gone is over."""
+        with self._engine.catalog.reading() as connection:
+            now = {stream.uuid: stream for stream in records.load(connection)}
+        lost = [stream for stream in group if stream.uuid not in now]
+        gone = [Failed(s, NotFoundError(f"stream table {s.name} was dropped")) for s in lost]
+        self._settle(gone, began)
+        return [now[stream.uuid] for stream in group if stream.uuid in now]
+
+    def _attempt(self, group: Sequence[StreamTable], target: int, pool: Executor) -> list[Outcome]:
+        outcomes: dict[str, Outcome] = {}
+        checked = [stream for stream in group if not stream.follows]  # those move by themselves
+        with self._refresher.together(checked) as tx:
+            work = partial(self._outcome, tx, target, outcomes)
+            self._by_readiness(group, pool, work)
+            interrupted = self._interrupted()
+            if interrupted is not None:
+                return [Told(stream, skips.skipped(stream, interrupted)) for stream in group]
+            staged = [each for each in outcomes.values() if isinstance(each, StagedRefresh)]
+            followers = {s.uuid for s in group if s.follows and tx.staged_in(s.uuid)}
+            done = self._committed(tx, staged, followers) if staged else []
+        outcomes |= {each.stream.uuid: each for each in done}
+        return list(outcomes.values())
+
+    def _by_readiness(
+        self,
+        group: Sequence[StreamTable],
+        pool: Executor,
+        work: Callable[[StreamTable], None],
+    ) -> None:
+        """Each as soon as all that it reads within the group is done."""
+        inside = {table.uuid for table in group}
+        waiting = {t.uuid: {s.uuid for s in t.sources} & inside for t in group}
+        running: dict[Future[None], str] = {}
+        # Siblings that read the same changes one after the other: what was read is at hand.
+        queue = sorted(group, key=lambda t: sorted(s.uuid for s in t.sources))
+        try:
+            while queue or running:
+                ready = [t for t in queue if not waiting[t.uuid]]
+                queue = [t for t in queue if waiting[t.uuid]]
+                running |= {pool.submit(work, table): table.uuid for table in ready}
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    uuid = running.pop(future)
+                    future.result()
+                    for upstream in waiting.values():
+                        upstream.discard(uuid)
+        finally:  # after an error: they write into the transaction that is about to be given up
+            for future in running:
+                future.cancel()
+            wait(running)
+
+    def _outcome(
+        self, tx: Transaction, target: int, outcomes: dict[str, Outcome], stream: StreamTable
+    ) -> None:
+        with tracing.refreshing(stream.name):
+            try:
+                outcomes[stream.uuid] = self._one(stream, tx, target, outcomes)
+            except CommitConflictError:
+                raise
+            except Exception as error:
+                tracing.failed(error)
+                for name in (stream.name, *(segment.name for segment in stream.segments)):
+                    with suppress(NotFoundError):
+                        tx.derive(tx.table(TableName.of(name)))
+                outcomes[stream.uuid] = Failed(stream, error, tracing.refresh_id())
+
+    def _one(
+        self, stream: StreamTable, tx: Transaction, target: int, outcomes: Mapping[str, Outcome]
+    ) -> Outcome:
+        why_not = self._interrupted() or self.conductor.barred(stream)
+        if why_not is None and stream.follows:
+            return self._followed(stream, tx)
+        if why_not is None:
+            why_not = self._held_up(stream, outcomes)
+        if why_not is not None:
+            return Told(stream, skips.skipped(stream, why_not))
+        if stream.status == records.ERROR:
+            raise out_of_service(stream)
+        staged = self._refresher.stage(stream, stream.refresh_mode, tx, target)
+        tracing.spanned(staged.report)
+        return staged
+
+    def _held_up(self, stream: StreamTable, outcomes: Mapping[str, Outcome]) -> str | None:
+        done = {**self.reports, **{uuid: each.report for uuid, each in outcomes.items()}}
+        held = skips.held_up([done[s.uuid] for s in stream.sources if s.uuid in done])
+        if held is None and stream.status == records.SUSPENDED:
+            return f"{skips.SUSPENDED}: the stream table is suspended"
+        return held
+
+    def _followed(self, stream: StreamTable, tx: Transaction) -> Outcome:
+        """One that every commit keeps up to date, this one too; those that read it see it so."""
+        if tx.writes:
+            with self._engine.catalog.reading() as connection:
+                self.upkeep.bring_up(tx, records.load(connection), stream.uuid)
+        return Told(stream, followed_report(stream, self.target))
+
+    def _interrupted(self) -> str | None:
+        return f"{skips.BUSY}: it was interrupted" if self._over.is_set() else None
+
+    # What becomes of it
+
+    def _committed(
+        self, tx: Transaction, staged: Sequence[StagedRefresh], followers: Iterable[str] = ()
+    ) -> list[Outcome]:
+        try:
+            reports = self._refresher.commit(tx, staged, set(followers))
+        except CommitConflictError:
+            raise
+        except Exception as error:
+            return [Failed(each.stream, error, each.report.refresh_id) for each in staged]
+        return [Told(each.stream, report) for each, report in zip(staged, reports, strict=True)]
+
+    def _settle(self, outcomes: Iterable[Outcome], began: float) -> None:
+        told = [Told(each.stream, self._noted(each)) for each in outcomes]
+        self.reports |= {each.stream.uuid: each.report for each in told}
+        for each in told:
+            tracing.told(each.report)
+        self.conductor.settle(told, Spent(began, time.time() - began))
+
+    def _noted(self, outcome: Outcome) -> RefreshReport:
+        """The report; a failure or a skip is written down."""
+        report = outcome.report
+        if isinstance(outcome, Failed) and not isinstance(outcome.error, CommitUnknownError):
+            with tracing.under(outcome.refresh_id):
+                asked = outcome.stream.refresh_mode
+                return self._refresher.note_failure(outcome.stream, asked, outcome.error)
+        if report.effective_mode == "SKIPPED" and not skips.passing(report.reason):
+            skips.note(self._engine, outcome.stream, report)
         return report
-
-    def _load(self) -> list[StreamTable]:
-        with self.engine.catalog.reading() as connection:
-            return records.load(connection)
-
-
-def _acquire(leases: Leases, wanted: set[str], *, wait: bool) -> set[str]:
-    held = leases.claim(wanted, in_order=wait)
-    while wait and held != wanted:
-        time.sleep(_LOOK_AGAIN)
-        held |= leases.claim(wanted - held, in_order=True)
-    return held
-
-
-def settle(leases: Leases, stream: StreamTable, report: RefreshReport) -> int:
-    """Give the lease back with what became of the attempt; the failures in a row."""
-    tried = report.effective_mode != "SKIPPED"
-    computed = report.effective_mode in records.MEASURED
-    return leases.release(
-        stream.uuid,
-        ok=report.effective_mode != "ERROR" if tried else None,
-        generation=stream.generation,
-        seconds=report.seconds if computed else 0.0,
-    )
-
-
-def skipped(stream: StreamTable, reason: str) -> RefreshReport:
-    return RefreshReport(stream.name, "SKIPPED", reason, stream.refresh_mode)
-
-
-def held_up(upstream: Sequence[RefreshReport]) -> str | None:
-    """Why a stream table cannot be refreshed after these; a failure tells more than a suspension."""
-    held = [report for report in upstream if report.effective_mode in ("ERROR", "SKIPPED")]
-    by_hand = [report for report in held if report.reason.startswith(_SUSPENSIONS)]
-    passing = [report for report in held if report.reason.startswith(_PASSING)]
-    failed = [report for report in held if report not in (*by_hand, *passing)]
-    if failed:
-        return f"{UPSTREAM_FAILED}: {failed[0].name} was not refreshed"
-    if by_hand:
-        return f"{UPSTREAM_SUSPENDED}: {by_hand[0].name} is suspended, or reads one that is"
-    if passing:
-        return f"{UPSTREAM_BUSY}: {passing[0].name} is being refreshed, or waits for one that is"
-    return None

@@ -63,11 +63,29 @@ def traced(table: str, work: Callable[[], R]) -> R:
         try:
             report = work()
         except BaseException as error:
-            _failed(error)
+            failed(error)
             raise
         if report is not None:
-            _done(report)
+            told(report)
+            spanned(report)
         return report
+
+
+@contextmanager
+def under(id: str) -> Iterator[None]:
+    """What happens inside belongs to a refresh whose work is done."""
+    before = _current.set(id)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+def told(report: RefreshReport) -> None:
+    """One line of what a refresh has come to, if it ran."""
+    if report.effective_mode not in ("ERROR", "SKIPPED"):
+        with under(report.refresh_id):
+            tell(log, "refreshed", **facts_of(report))
 
 
 def facts_of(report: RefreshReport) -> dict[str, Any]:
@@ -83,9 +101,8 @@ def facts_of(report: RefreshReport) -> dict[str, Any]:
     }
 
 
-def _done(report: RefreshReport) -> None:
-    """The refresh that is under way has come to this."""
-    tell(log, "refreshed", **facts_of(report))
+def spanned(report: RefreshReport) -> None:
+    """Have the span of the refresh that is under way say what it has come to."""
     tracer = _tracer()
     if tracer is None:
         return
@@ -103,7 +120,7 @@ def _done(report: RefreshReport) -> None:
     _phases(tracer, report.started_at, report.phases)
 
 
-def _failed(error: BaseException) -> None:
+def failed(error: BaseException) -> None:
     """The refresh that is under way has failed."""
     tell(log, "not refreshed", logging.DEBUG, error=f"{type(error).__name__}: {error}")
     if _tracer() is not None:

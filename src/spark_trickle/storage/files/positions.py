@@ -15,8 +15,9 @@ def of(values: Iterable[int] | pa.Array | pa.ChunkedArray) -> pa.Array:
     """The set of the given positions."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    array = values if isinstance(values, pa.Array) else pa.array(list(values), pa.int64())
-    ordered = np.sort(_numbers(array.cast(pa.int64())), kind="stable")  # quick on sorted runs
+    if not isinstance(values, pa.Array):
+        return pa.array(sorted(set(values)), pa.int64())
+    ordered = np.sort(_numbers(values.cast(pa.int64())), kind="stable")  # quick on sorted runs
     return pa.array(ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 
 from spark_trickle.errors import InternalError
 from spark_trickle.storage.catalog import alterations, retyping
@@ -19,7 +20,7 @@ class Restructuring:
     def __init__(self, lake: Lake, state: Progress) -> None:
         self._lake = lake
         self._state = state
-        self._next_id = -1
+        self._ids = count(-1, -1)
         self._top_columns: dict[int, int] = {}
         self._over = False
 
@@ -144,8 +145,7 @@ class Restructuring:
         self._state = replace(self._state, structure=structure)
 
     def _new_id(self) -> int:
-        self._next_id -= 1
-        return self._next_id + 1
+        return next(self._ids)
 
     def _open(self) -> None:
         if self._over:

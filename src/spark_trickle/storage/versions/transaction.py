@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -45,7 +46,7 @@ _INLINE_BYTES = 1 << 20
 
 
 class Transaction(Restructuring):
-    """Made by ``Catalog.begin``. Not safe for use from several threads at once."""
+    """Made by ``Catalog.begin``. Several threads may stage rows at once, each of its own tables."""
 
     base: int
     """The version this transaction reads."""
@@ -55,6 +56,8 @@ class Transaction(Restructuring):
         super().__init__(lake, Progress(self._before))
         self.base = base
         self.participants = participants
+        self._lock = threading.RLock()
+        """For what is read, changed and put back."""
         self._savepoints: list[Progress] = []
         self._owned = Owned(lake.files)
         self._late: Mapping[int, Staged] = {}
@@ -175,7 +178,8 @@ class Transaction(Restructuring):
 
     def _stage(self, table: Table, staged: Staged) -> None:
         self._open()
-        self._state = replace(self._state, staged=self._state.staged | {table.id: staged})
+        with self._lock:
+            self._state = replace(self._state, staged=self._state.staged | {table.id: staged})
 
     def _in_files(self, table: Table, staged: Staged) -> Staged:
         return in_files(table, staged, lambda: self.new_file(table), self._new_id)
@@ -192,11 +196,17 @@ class Transaction(Restructuring):
         found = self._state.staged.get(table.id)
         return None if found is None or found.empty else found
 
+    def staged_in(self, uuid: str) -> bool:
+        """Whether there is work on the table with that identity."""
+        table = self.find(uuid) if self._state.staged else None
+        return table is not None and self.staged(table) is not None
+
     def derive(self, table: Table) -> None:
         """Forget the work on a table; what is staged from now on is computed from the rest."""
-        staged = {i: work for i, work in self._state.staged.items() if i != table.id}
-        derived = self._state.derived | {table.id}
-        self._state = replace(self._state, staged=staged, derived=derived)
+        with self._lock:
+            staged = {i: work for i, work in self._state.staged.items() if i != table.id}
+            derived = self._state.derived | {table.id}
+            self._state = replace(self._state, staged=staged, derived=derived)
 
     @property
     def notes(self) -> Mapping[str, Any]:
@@ -204,7 +214,8 @@ class Transaction(Restructuring):
         return self._state.notes
 
     def note(self, key: str, value: Any) -> None:
-        self._state = replace(self._state, notes={**self._state.notes, key: value})
+        with self._lock:
+            self._state = replace(self._state, notes={**self._state.notes, key: value})
 
     def rebase(self) -> bool:
         """Move onto the newest version, if there is a newer one; whether there was.
@@ -230,7 +241,8 @@ class Transaction(Restructuring):
     def read(self, table: TableLike) -> None:
         """Put the table in the read set: commit fails if its rows or columns moved since base."""
         number = self._state.structure.own(table).id
-        self._state = replace(self._state, reads=self._state.reads | {number})
+        with self._lock:
+            self._state = replace(self._state, reads=self._state.reads | {number})
 
     def record(self, callback: Record) -> None:
         """Have ``callback`` write its own rows inside the commit.
