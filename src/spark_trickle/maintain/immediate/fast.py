@@ -58,8 +58,9 @@ class Follower:
     stream: StreamTable
     folder: Folder
     source: Table
+    mark: Staged | None
+    """The work on the source that is known so far, and what it changes."""
     changes: ChangePlan
-    """What the transaction changed in the source."""
     memory: Memory
     deltas: dict[Key, Sums] | None = None
     """None: its source is folded too, and its changes are known under the lock only."""
@@ -146,7 +147,9 @@ class FastPaths:
             return None
         segment, result = tx.table(TableName.of(stream.segments[0].name)), tables[stream.uuid]
         memory = self._memory(stream, folder, segment, result, tx.base)
-        return None if memory is None else Follower(stream, folder, source, changes, memory)
+        if memory is None:
+            return None
+        return Follower(stream, folder, source, tx.staged(source), changes, memory)
 
     def _folder(self, stream: StreamTable) -> Folder | NoFastPath:
         """The functions of a stream table's plan; made anew when its query was bound anew."""
@@ -201,7 +204,7 @@ class FastPaths:
         judged = self._too_large.get(stream.uuid)
         return self._refused.pop(stream.uuid, None) if judged is None else judged[1]
 
-    def prepare(self, followers: Sequence[Follower]) -> None:
+    def prepare(self, tx: Transaction, followers: Sequence[Follower]) -> None:
         """Compute what the changed rows add, as far as it is known before the lock."""
         folded = {follower.stream.uuid for follower in followers}
         for follower in followers:
@@ -209,7 +212,10 @@ class FastPaths:
                 continue
             with _told(follower.stream):
                 columns = [column.name for column in follower.folder.plan.reads]
-                changes = read_changes(follower.changes, columns)
+                plan = follower.changes
+                if tx.staged(follower.source) is not follower.mark:  # it followed a slower one
+                    plan = tx.changes(follower.source)
+                changes = read_changes(plan, columns)
                 follower.changed = changes.num_rows
                 follower.deltas = follower.folder.group_deltas(changes)
 

@@ -60,7 +60,7 @@ class StreamTableParticipant:
         late = {follower.stream.uuid for follower in folded}
         kept = service.upkeep.bring_up(tx, [s for s in streams if s.uuid not in late])
         kept = [_with_reason(each, service.fast.why_not(each.stream)) for each in kept]
-        service.fast.prepare(folded)
+        service.fast.prepare(tx, folded)
         tx.note(NOTE, folded)
         for each in kept:
             for table in each.sources:
