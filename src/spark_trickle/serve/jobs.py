@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import secrets
 import threading
 import time
@@ -50,7 +49,6 @@ class Jobs:
         self._pool = ThreadPoolExecutor(_AT_ONCE, "trickle-serve")
         self.moves = 0
         """Grows whenever a job begins or ends."""
-        self.moved_at = -math.inf
 
     def start(self, what: str, about: str, work: Callable[[Job], Outcome]) -> Job:
         job = Job(secrets.token_urlsafe(12), what, about)
@@ -74,7 +72,7 @@ class Jobs:
             if job is None or job.state != RUNNING:
                 return False
             self._jobs[id] = replace(job, state=CANCELLED, outcome=Outcome("cancelled"))
-            self.moves, self.moved_at = self.moves + 1, time.monotonic()
+            self.moves += 1
             return True
 
     def close(self) -> None:
@@ -98,7 +96,7 @@ class Jobs:
     def _put(self, job: Job) -> None:
         with self._lock:
             self._jobs[job.id] = job
-            self.moves, self.moved_at = self.moves + 1, time.monotonic()
+            self.moves += 1
             over = [id for id, known in self._jobs.items() if known.state != RUNNING]
             for id in over[: max(0, len(self._jobs) - _KEPT)]:
                 del self._jobs[id]

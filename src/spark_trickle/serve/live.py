@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -19,8 +18,6 @@ from spark_trickle.serve.sight import Sight
 
 _TICK, _TICKS = 0.25, 4
 """Jobs are looked at every tick, which costs nothing; the catalog every so many."""
-_RECENT = 10.0
-"""Seconds from making a page to its listening, at most."""
 _ALIVE = 60
 """After so many ticks a line is sent anyway: a reader that is gone is noticed by it."""
 
@@ -32,6 +29,7 @@ class Live:
         self._sight, self._jobs = sight, jobs
         self._readers: set[asyncio.Queue[str]] = set()
         self._watching: asyncio.Task[None] | None = None
+        self._known: tuple[Any, ...] = ()
 
     async def events(self, _: Request) -> Response:
         headers = {"X-Accel-Buffering": "no"}
@@ -41,11 +39,12 @@ class Live:
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._readers.add(queue)
         if self._watching is None or self._watching.done():
+            self._known = await self._now((), 0)
             self._watching = asyncio.create_task(self._watch())
         try:
             yield "retry: 2000\n\n"
-            if self._recent():
-                yield _changed(self._jobs.moves)
+            # Something may have happened since the page was made; what comes later is seen from here.
+            yield _changed(self._jobs.moves)
             while True:
                 try:
                     yield await asyncio.wait_for(queue.get(), _ALIVE * _TICK)
@@ -55,21 +54,14 @@ class Live:
             self._readers.discard(queue)
 
     async def _watch(self) -> None:
-        known: tuple[Any, ...] = await self._now((), 0)
-        if self._recent():
-            self._tell(known[0])
         ticks = 0
         while self._readers:
             await asyncio.sleep(_TICK)
             ticks += 1
-            now = await self._now(known, ticks)
-            if now != known:
-                known = now
+            now = await self._now(self._known, ticks)
+            if now != self._known:
+                self._known = now
                 self._tell(now[0])
-
-    def _recent(self) -> bool:
-        """Whether a job may have moved after a page was made and before it began to listen."""
-        return time.monotonic() - self._jobs.moved_at < _RECENT
 
     def _tell(self, jobs: int) -> None:
         for queue in self._readers:
