@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.progress import track
 
 from bench.figures import Figure, console, seconds
 from spark_trickle import Lake, connect
 from spark_trickle.spark.session import start_session
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 ROWS = 100_000
-CHAIN, FAN, IDLE = 10, 20, 200
+CHAIN, FAN, IDLE, MANY = 10, 20, 200, 1_000
 _number = count(1_000_000)
 
 
@@ -39,7 +46,29 @@ def run(folder: Path, repeat: int) -> list[Figure]:
         figures.append(
             _figure(lake, f"refresh_all of {IDLE} idle stream tables", 5.0, repeat, lambda _: None)
         )
-    return figures
+    return [*figures, _among_many(folder, spark, repeat)]
+
+
+def _among_many(folder: Path, spark: SparkSession, repeat: int) -> Figure:
+    """One of many stream tables has a changed row, beside the only one of a small lake."""
+    with (
+        connect(folder / "few", spark=spark) as few,
+        connect(folder / "many", spark=spark) as many,
+    ):
+        for lake, others in ((few, 0), (many, MANY - 1)):
+            _tables(lake)
+            _one(lake)
+            lake.sql("CREATE TABLE quiet (k BIGINT)")
+            for n in track(range(others), f"{MANY} stream tables", console=console):
+                _made(lake, f"s{n}", f"SELECT k + {n} AS k FROM quiet")
+        best: dict[Lake, list[float]] = {few: [], many: []}
+        for _ in range(repeat + 3):
+            for lake, times in best.items():
+                _change(lake)
+                times.append(seconds(partial(lake.refresh_stream_table, "one")))
+        ours, other = (min(best[lake][3:]) for lake in (many, few))
+    name = f"one row changed, one of {MANY} stream tables to the only one of a lake"
+    return Figure(name, ours, other, ours / other, 2.0)
 
 
 def _figure(
