@@ -19,13 +19,15 @@ from spark_trickle.delta.needs import Need, needs
 from spark_trickle.delta.parts import delta_part
 from spark_trickle.delta.segment import Part, Strategy, cut
 from spark_trickle.delta.support import FullOnly, Verdict, incremental, obstacle, silent_overflow
+from spark_trickle.delta.temporal import clock_left, timed_sources
 from spark_trickle.delta.views import KEPT, beside_names, with_view
-from spark_trickle.errors import NameHint, UnsupportedQueryError, UserError
+from spark_trickle.errors import NameHint, Position, UnsupportedQueryError, UserError
 from spark_trickle.ir.check import check
 from spark_trickle.ir.decimals import decimal_parameters
 from spark_trickle.ir.exact_plan import Relation
 from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import Node, Project, TopK
+from spark_trickle.ir.temporal import NUMBER, Timed
 from spark_trickle.ir.types import Notice, Source, Version
 from spark_trickle.ir.walk import scans
 from spark_trickle.lower.query import TableNames, lower, lower_delta
@@ -41,6 +43,8 @@ from spark_trickle.sql.types.coercion import rules
 from spark_trickle.sql.types.functions import UNPROVEN_CODE, VOLATILE_CODE, is_volatile
 
 _CHANCE = (VOLATILE_CODE, UNPROVEN_CODE, "TABLESAMPLE")
+CLOCK_CODE = "TEMPORAL_FILTER"
+"""Of what is refused because the clock decides which rows count."""
 STAGES = (
     *("parsed", "bound", "normalized", "verdict", "segments", "strategy"),
     *("fast_path", "delta", "sql"),
@@ -67,34 +71,49 @@ def compile_query(
     functions: Mapping[str, bool] | None = None,
     ansi: bool = True,
     settings: Mapping[str, str] | None = None,
+    temporal: bool = True,
 ) -> CompiledQuery:
     """Every stage of one query; raises ParseError, BindError or UnsupportedQueryError.
 
     ``ansi``: by which rules types meet; Spark's setting decides. ``settings``: all of those that
-    give the text its meaning.
+    give the text its meaning. ``temporal``: whether filters that compare with the clock are maintained.
     """
     with rules(ansi=ansi):
         bound = bind(sql, sources, views, dialect, hint, functions, settings)
         if dialect != "spark":
             tree = parse_query(sql, dialect, columns_of(sources)).tree
             sql, dialect = tree.sql(TrickleSpark), "spark"
-        return _compiled(bound, sql, sources, dialect, ansi)
+        return _compiled(bound, sql, sources, dialect, ansi, temporal)
 
 
 def _compiled(
-    bound: Bound, sql: str, sources: Mapping[str, Source], dialect: str, ansi: bool
+    bound: Bound,
+    sql: str,
+    sources: Mapping[str, Source],
+    dialect: str,
+    ansi: bool,
+    temporal: bool,
 ) -> CompiledQuery:
     normalized = None if bound.plan is None else normalize(bound.plan)
-    refused = obstacle(normalized, bound.blockers)
+    plan, timed = normalized, tuple[Timed, ...]()
+    blockers = bound.blockers
+    if normalized is not None and temporal:
+        plan, timed = timed_sources(normalized)
+        left = clock_left(plan)
+        told = None if left is None else left.meta[NUMBER]
+        blockers = tuple(b for n, b in enumerate(blockers) if not b.clock or n == told)
+    refused = obstacle(normalized, blockers)
     if refused is None and normalized is not None and not ansi:
         refused = silent_overflow(normalized)
     if refused is not None:
         return CompiledQuery(sql, dialect, bound, normalized, refused, (), ansi)
-    assert normalized is not None
-    parts = tuple(
-        replace(part, plan=merge(part.plan)) for part in cut(normalized, sources, bound.names)
-    )
-    return CompiledQuery(sql, dialect, bound, normalized, incremental(parts), parts, ansi)
+    assert plan is not None
+    check(plan, stage="the plan with temporal filters in its scans")
+    known = {source.name: source for source in sources.values()}
+    known |= {t.name: replace(known[t.source], name=t.name) for t in timed}
+    parts = tuple(replace(part, plan=merge(part.plan)) for part in cut(plan, known, bound.names))
+    verdict = incremental(parts, {each.name for each in timed})
+    return CompiledQuery(sql, dialect, bound, normalized, verdict, parts, ansi, timed)
 
 
 @dataclass(frozen=True)
@@ -110,6 +129,8 @@ class CompiledQuery:
     parts: tuple[Part, ...]
     """Segments in the order in which they are computed, then the result; empty if FullOnly."""
     ansi: bool = True
+    timed: tuple[Timed, ...] = ()
+    """The sources that parts scan through temporal filters; none if FullOnly."""
 
     @cached_property
     def parsed(self) -> Parsed:
@@ -118,7 +139,10 @@ class CompiledQuery:
 
     @cached_property
     def volatile(self) -> bool:
-        """Whether the query depends on the clock or on chance: the same sources may give other rows."""
+        """Whether the query depends on chance, or on the clock in a way that no delta follows: the
+        same sources may give other rows."""
+        if not isinstance(self.verdict, FullOnly):
+            return False
         if any(blocker.code in _CHANCE for blocker in self.bound.blockers):
             return True
         # Where bind stopped early, the rest of the text was not looked at.
@@ -160,7 +184,18 @@ class CompiledQuery:
         """How each commit's changes fold into the stored groups, or why they do not."""
         if isinstance(self.verdict, FullOnly):
             return NoFastPath(self.verdict.code, self.verdict.message)
+        if self.timed:
+            return NoFastPath(CLOCK_CODE, "rows come and go with the clock, without any commit")
         return fast_path(self.parts, ansi=self.ansi)
+
+    @property
+    def clock_position(self) -> Position | None:
+        """Where the query reads the clock first."""
+        return next((b.position for b in self.bound.blockers if b.clock), None)
+
+    def moved(self, changed: Collection[str]) -> frozenset[str]:
+        """What parts scan of these sources, through temporal filters or not."""
+        return frozenset(changed) | {timed.name for timed in self.timed if timed.source in changed}
 
     def delta(self, changed: Collection[str], insert_only: Collection[str] = ()) -> DeltaPlan:
         """The delta of every part when exactly these sources changed.
@@ -214,9 +249,9 @@ class CompiledQuery:
             case "fast_path":
                 return describe_fast_path(self.fast_path)
             case "delta":
-                return self.delta(self.reads if changed is None else changed).explain()
+                return self.delta(self.moved(self.reads if changed is None else changed)).explain()
             case "sql":
-                return self.delta(self.reads if changed is None else changed).sql()
+                return self.delta(self.moved(self.reads if changed is None else changed)).sql()
             case _:
                 raise UserError(f"no such stage: {stage}", hint=f"one of: {', '.join(STAGES)}")
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Settings:
     time_zone: str | None = None
     """The lake's time zone. None: that of a session which the process has, UTC for one started here;
     a session given to ``connect`` keeps its own."""
+    clock: Callable[[], datetime] = field(default=_now, repr=False)
+    """What time it is, with its zone: the clock that temporal filters of stream tables go by."""
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of an object store: ``endpoint``, ``region``, ``access_key``, ``secret_key``, ``session_token``,
     ``path_style``. What is not given comes from the environment; a Spark started here gets the same."""

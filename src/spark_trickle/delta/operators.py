@@ -15,6 +15,7 @@ from spark_trickle.delta.support import (
     PRESERVING,
     RECOMPUTED,
     TERMS,
+    TIMED,
     TOUCHED,
     Law,
 )
@@ -49,7 +50,11 @@ class Entry:
 
 
 OPERATORS: Mapping[type, Entry] = {
-    Scan: Entry("table, stream table", (FEED,)),
+    Scan: Entry(
+        "table, stream table",
+        (FEED, TIMED),
+        "with filters that compare a column with the clock: see sql.md",
+    ),
     Values: Entry("VALUES, SELECT without FROM", (CONSTANT,)),
     Project: Entry("SELECT list", (LINEAR,)),
     Filter: Entry("WHERE, HAVING, QUALIFY", (LINEAR,)),

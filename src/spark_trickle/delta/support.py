@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -48,6 +48,9 @@ SUMMED_DIGITS = 28
 """Spark sums decimals of so many digits with ten more, which no table overflows."""
 CONSTANT = Law("constant", "nothing: it never changes")
 FEED = Law("change feed", "the changes of the source between two versions")
+TIMED = Law(
+    "change feed and clock", "the changes of the source, and rows that cross the filter's edges"
+)
 LINEAR = Law("linear", "the delta of its input")
 TERMS = Law("one term per changed input", "each delta, and the other inputs where it joins them")
 PRESERVING = Law("left linear, right by touched keys", "the deltas, and both inputs at their keys")
@@ -122,16 +125,21 @@ def silent_overflow(plan: Node) -> FullOnly | None:
     return None
 
 
-def incremental(parts: Iterable[Part]) -> Incremental:
-    """The verdict on a query that was cut into parts: the law of every operator in them."""
-    return Incremental(tuple(pair for part in parts for pair in _laws(part)))
+def incremental(parts: Iterable[Part], timed: Collection[str] = ()) -> Incremental:
+    """The verdict on a query that was cut into parts: the law of every operator in them.
+
+    ``timed``: the sources that are scanned through temporal filters.
+    """
+    return Incremental(tuple(pair for part in parts for pair in _laws(part, timed)))
 
 
-def _laws(part: Part) -> Iterator[tuple[str, Law]]:
+def _laws(part: Part, timed: Collection[str]) -> Iterator[tuple[str, Law]]:
     """The operator that a part stores follows the part's strategy, all others their own law."""
     stored = core(part.plan) if part.strategy is not Strategy.ALGEBRA else None
     for node in nodes(part.plan):
         law = law_of(node)
+        if isinstance(node, Scan) and node.source in timed:
+            law = TIMED
         if node is stored:
             law = _OF_STRATEGY[part.strategy]
             if law is TOUCHED and not part.keys:

@@ -67,3 +67,5 @@ class Blocker:
     message: str
     position: Position | None = None
     hint: str | None = None
+    clock: bool = False
+    """It is the clock that is read: no obstacle in a temporal filter."""

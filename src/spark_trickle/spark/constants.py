@@ -17,7 +17,7 @@ from spark_trickle.spark.types import spark_type
 from spark_trickle.statements.splices import quoted
 from spark_trickle.storage.files import calendar
 from spark_trickle.storage.files.values import plain
-from spark_trickle.storage.records import Column
+from spark_trickle.storage.records import Column, Ranges, Table
 
 LISTED = 2_000
 """Up to this many values are listed for Parquet to skip by; more become a range."""
@@ -60,6 +60,32 @@ def among(name: str, values: pa.Array) -> tuple[Expression, bool]:
     if values.null_count:
         tests.append(column.isNull())
     return any_of(tests), exact
+
+
+def among_ranges(table: Table, within: Ranges) -> str:
+    """Whether a row lies in all ranges.
+
+    Numbers are compared where Spark would take a constant through the old calendar.
+    """
+    tests = []
+    for name, low, high in within:
+        column = table.column(name)
+        assert column is not None
+        early = _PUSHED_FROM.get(column.type, low)
+        plain = quoted(name)
+        for sign, end in ((">=", low), ("<=", high)):
+            if end is None:
+                continue
+            if early is not None and end < early and column.type in _UNITS:
+                tests.append(f"{_UNITS[column.type]}({plain}) {sign} {end}L")
+            else:
+                tests.append(f"{plain} {sign} {_text(column.type, end)}")
+        if low is None and high is None:
+            tests.append(f"{plain} IS NOT NULL")
+    return " AND ".join(tests)
+
+
+_UNITS = {"date": "unix_date", "timestamp": "unix_micros"}
 
 
 def _listed(name: str, kind: str, values: pa.Array) -> Expression:

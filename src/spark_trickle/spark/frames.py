@@ -26,7 +26,7 @@ from spark_trickle.errors import CatalogError, InternalError
 from spark_trickle.spark import bitmaps
 from spark_trickle.spark.bitmaps import KEY, POSITION_BITS
 from spark_trickle.spark.classic import active_kept
-from spark_trickle.spark.constants import constant
+from spark_trickle.spark.constants import among_ranges, constant
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.names import drop_view
 from spark_trickle.spark.types import FIELD_ID, spark_schema
@@ -197,6 +197,9 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, *, located: bool) -> DataFra
         read_group(spark, plan.table, group, files, keys, located=located)
         for group, files in grouped(plan.table, plan.files)
     ]
+    if plan.within:
+        tests = among_ranges(plan.table, plan.within)
+        parts = [part.where(tests) for part in parts]
     if plan.inlined.num_rows or not parts:
         parts.append(_inlined(spark, plan, located))
     return union(parts)
@@ -332,7 +335,7 @@ def arrow_frame(
 def _fingerprint(plan: ScanPlan, located: bool) -> str:
     """Equal iff the plans show the same rows of the same files under the same names."""
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(repr((located, plan.table.id, plan.table.columns)).encode())
+    digest.update(repr((located, plan.table.id, plan.table.columns, plan.within)).encode())
     for file in plan.files:
         window = (file.path, file.inserted_after, file.inserted_through, len(file.deleted))
         digest.update(repr(window).encode())

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from spark_trickle.settings import Settings
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.comparing import comparable, net
-from spark_trickle.spark.constants import all_of, among, any_of
+from spark_trickle.spark.constants import all_of, among, among_ranges, any_of
 from spark_trickle.spark.desks import Desk, Desks
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.spark.failures import spark_errors
@@ -34,7 +34,7 @@ from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.choices import Choice
-from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan, Table
+from spark_trickle.storage.records import WEIGHT, ChangePlan, Ranges, ScanPlan, Table
 from spark_trickle.storage.versions.planning import plain_schema
 from spark_trickle.storage.versions.transaction import Transaction
 
@@ -98,11 +98,12 @@ class Run:
         tests = [all_of([among(name, v)[0] for name, v in entry.items()]) for entry in keep]
         return self._view(frame.where(any_of(tests)))
 
-    def changes(self, plan: ChangePlan) -> str:
-        """A view of a table's changes with their weights."""
+    def changes(self, plan: ChangePlan, within: Ranges = ()) -> str:
+        """A view of a table's changes with their weights; of those only that lie in the ranges."""
         self.rows_read += plan.inserted_rows + plan.deleted_rows
         self.bytes_read += plan.bytes
-        return self._view(change_frame(self.spark, plan))
+        frame = change_frame(self.spark, plan)
+        return self._view(frame.where(among_ranges(plan.table, within)) if within else frame)
 
     def rows(self, table: Table, rows: Rows) -> str:
         """A view of rows of a table, with their weights and other marks, if they have any."""

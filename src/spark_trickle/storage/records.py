@@ -241,6 +241,11 @@ Condition = tuple[Any, Any] | Iterable[Any]
 """``(low, high)``, inclusive, None for open; or a set, list or array of wanted values (NULL included)."""
 
 
+Ranges = tuple[tuple[str, int | None, int | None], ...]
+"""Columns of dates and timestamps with the lowest and the highest value (days, microseconds since
+1970), None for open; NULL lies in no range."""
+
+
 def _no_positions() -> pa.Array:
     return pa.array([], pa.int64())
 
@@ -296,9 +301,12 @@ class ScanPlan:
     """Rows kept in the catalog: the table's columns and ``ROW_ID``."""
     own_writes: bool = False
     """The plan includes uncommitted writes of a transaction."""
+    within: Ranges = ()
+    """Of the files only the rows whose columns lie in these; of the inlined rows no others are here."""
 
     @property
     def rows(self) -> int:
+        """How many there are; at most, where the plan has ranges."""
         return sum(f.live for f in self.files) + int(self.inlined.num_rows)
 
     @property

@@ -57,13 +57,23 @@ class Compiler:
         self._kept: OrderedDict[object, CompiledQuery] = OrderedDict()
 
     def stream(self, stream: StreamTable) -> CompiledQuery:
-        """The query of a stream table over its sources as they were when it was bound."""
+        """The query of a stream table over its sources as they were when it was bound.
+
+        One that was made before temporal filters were maintained has no state for them.
+        """
         nothing = Table(0, "", "", ())
         tables = [source.bound.show(source.name, nothing) for source in stream.sources]
-        return self.compile(stream.query, stream.dialect, tables, stream.meaning)
+        temporal = stream.clock is not None
+        return self.compile(stream.query, stream.dialect, tables, stream.meaning, temporal=temporal)
 
     def compile(
-        self, query: str, dialect: str, tables: Iterable[Table], meaning: Meaning | None = None
+        self,
+        query: str,
+        dialect: str,
+        tables: Iterable[Table],
+        meaning: Meaning | None = None,
+        *,
+        temporal: bool = True,
     ) -> CompiledQuery:
         tables = tuple(tables)
         functions, settings = None, None
@@ -73,7 +83,7 @@ class Compiler:
         ansi = self._ansi() if meaning is None else meaning.ansi
         asked = None if functions is None else tuple(sorted(functions.items()))
         told = None if settings is None else tuple(sorted(settings.items()))
-        key = (query, dialect, ansi, tuple(map(_shape, tables)), asked, told)
+        key = (query, dialect, ansi, tuple(map(_shape, tables)), asked, told, temporal)
         if key not in self._kept:
             self._kept[key] = compile_query(
                 query,
@@ -83,6 +93,7 @@ class Compiler:
                 functions=functions,
                 ansi=ansi,
                 settings=settings,
+                temporal=temporal,
             )
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_trickle.compile import CompiledQuery, functions_called, render
+from spark_trickle.compile import CLOCK_CODE, CompiledQuery, functions_called, render
 from spark_trickle.delta.fast_path import NoFastPath
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.support import FullOnly
@@ -25,7 +26,12 @@ from spark_trickle.maintain.define.holding import (
     sources_remain,
     unread,
 )
-from spark_trickle.maintain.define.layout import create_parts, create_table, segments_of
+from spark_trickle.maintain.define.layout import (
+    create_parts,
+    create_table,
+    names_after,
+    segments_of,
+)
 from spark_trickle.maintain.records import graph, view_uses
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import Bound
@@ -36,6 +42,8 @@ from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.reserve import LARGEST
 from spark_trickle.maintain.refresh.strategy import Choice
+from spark_trickle.maintain.timed.asking import by_spark
+from spark_trickle.maintain.timed.clocks import clocks
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
@@ -145,7 +153,10 @@ class Definer:
                     tx.read(source.table)  # writers that came between would not know of it
             report = None
             if wanted.initialize:
-                filled = self.refresher.fill(stream, compiled, choice, tx, run, pinned, phases)
+                moved = clocks(compiled.timed, None, stream.clock or 0, partial(by_spark, run))
+                filled = self.refresher.fill(
+                    stream, compiled, choice, tx, run, pinned, phases, moved=moved
+                )
                 stream, report = filled.moved, filled.report
             elif there is not None:
                 tx.truncate(TableName.of(stream.name))
@@ -175,11 +186,19 @@ class Definer:
             raise UnsupportedQueryError(
                 judged.message, code=judged.code, position=judged.position, hint=hint
             )
+        if compiled.timed and wanted.refresh_mode == "IMMEDIATE":
+            raise UnsupportedQueryError(
+                "no commit tells when rows come and go with the clock",
+                code=CLOCK_CODE,
+                position=compiled.clock_position,
+                hint="use refresh mode AUTO with a schedule, such as '1m'",
+            )
         refused = compiled.fast_path
         if wanted.fast_path and isinstance(refused, NoFastPath):
             raise UnsupportedQueryError(
                 f"the query cannot be folded at commit: {refused.reason}",
                 code=refused.code,
+                position=compiled.clock_position if compiled.timed else None,
                 hint="leave fast_path out: the stream table is refreshed as its mode says",
             )
         top = compiled.topk
@@ -270,11 +289,12 @@ class Definer:
         engine = self.refresher.engine
         shape = run.shape(text_frame(engine, run, wanted.query, wanted.dialect, pinned))
         made: dict[str, Table] = {}
+        timed = {each.name: pinned[each.source] for each in compiled.timed}
         if there is not None:
             _clear(tx, there, shape, known, made)
 
         def types(part: Part) -> list[tuple[str, str]]:
-            names = self.refresher.names_after(run, tx, made, pinned)
+            names = names_after(run, tx, made, {**pinned, **timed})
             found = run.analyze(render(compiled.full_query(part, names)))
             if part.name == RESULT:
                 same_shape(shape, found)
@@ -301,6 +321,7 @@ class Definer:
             ),
             meaning=run.meaning,
             fast_path=wanted.fast_path,
+            clock=self.refresher.now() if compiled.timed else None,
         )
 
     def _commit(

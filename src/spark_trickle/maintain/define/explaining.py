@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from spark_trickle.compile import CompiledQuery, explained, functions_called
@@ -135,12 +135,17 @@ def _changes(compiled: CompiledQuery) -> Mapping[str, str]:
     """By source: what a change of it alone reads."""
     if not compiled.parts:
         return dict.fromkeys(compiled.reads, "all sources, in full")
-    return {name: _reads(compiled, name) for name in compiled.reads}
+    read = {name: _reads(compiled, compiled.moved([name])) for name in compiled.reads}
+    if compiled.timed:
+        moved = ", ".join(timed.name for timed in compiled.timed)
+        near = _reads(compiled, [timed.name for timed in compiled.timed])
+        read["the clock"] = near.replace("its change", f"the rows that enter or leave {moved}")
+    return read
 
 
-def _reads(compiled: CompiledQuery, source: str) -> str:
+def _reads(compiled: CompiledQuery, sources: Collection[str]) -> str:
     found: dict[str, None] = {}
-    for delta in compiled.delta([source]).parts:
+    for delta in compiled.delta(sources).parts:
         for need in delta.needs:
             keyed = " near the change" if need.keys else ""
             name = "its change" if need.version.value == "delta" else need.source
@@ -170,4 +175,4 @@ def _mermaid(title: str, compiled: CompiledQuery) -> str:
 
 
 def _all(compiled: CompiledQuery) -> list[str]:
-    return [*compiled.reads, *(part.name for part in compiled.segments)]
+    return [*compiled.moved(compiled.reads), *(part.name for part in compiled.segments)]

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 from uuid import uuid4
+
+from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.segment import RESULT, Part, Strategy
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import BindError
 from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, Scan
+from spark_trickle.ir.types import Version
+from spark_trickle.lower.query import TableNames
 from spark_trickle.maintain.apply.delta import Stored
 from spark_trickle.maintain.apply.states import State
 from spark_trickle.maintain.records.streams import Segment, StreamTable
 from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.storage.records import HIDDEN_SCHEMA, NewColumn, Table, TableName
 from spark_trickle.storage.versions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from spark_trickle.maintain.refresh.pinned import Pinned
+    from spark_trickle.spark.run import Run
 
 Types = Callable[[Part], list[tuple[str, str]]]
 """The names and Spark types of a part's columns."""
@@ -148,3 +157,18 @@ def is_unique(part: Part, parts: dict[str, Part]) -> bool:
         below = parts[core.source]
         return len(below.keys) == len(part.keys) and is_unique(below, parts)
     return part.strategy is not Strategy.ALGEBRA and isinstance(core, Aggregate | Distinct)
+
+
+def names_after(
+    run: Run, tx: Transaction, tables: Mapping[str, Table], pinned: Mapping[str, Pinned]
+) -> TableNames:
+    """Views of the sources and of the parts made so far."""
+
+    def name(source: str, _: Version) -> exp.Table:
+        if source in tables:
+            view = run.scan(tx.scan(tables[source]))
+        else:
+            view = run.scan(pinned[source].after.scan(pinned[source].table))
+        return exp.Table(this=exp.Identifier(this=view, quoted=True))
+
+    return name

@@ -72,8 +72,8 @@ def has_unbound(connection: Connection) -> bool:
     """Whether there are stream tables of a lake older than bindings."""
     if not connection.has_table("trickle_source"):
         return False
-    made_since = ("trickle_bound", "trickle_meaning", "trickle_fast_path", "trickle_total")
-    if not all(map(connection.has_table, made_since)):
+    made_since = ("bound", "meaning", "fast_path", "total", "clock")
+    if not all(connection.has_table(f"trickle_{name}") for name in made_since):
         return True
     return bool(connection.execute(_UNBOUND))
 

@@ -269,6 +269,7 @@ _HISTORY = pa.schema(
         ("phases", pa.map_(pa.string(), pa.float64())),
         ("error", pa.string()),
         ("refresh_id", pa.string()),
+        ("clock", pa.struct([(end, pa.timestamp("us", "UTC")) for end in ("before", "after")])),
     ]
 )
 
@@ -299,10 +300,16 @@ def history_relation(reports: Sequence[RefreshReport]) -> pa.Table:
             ],
             "delta_rows": list(report.delta_rows.items()),
             "phases": list(report.phases.items()),
+            "clock": None if report.clock is None else _clocks(*report.clock),
         }
         for report in reports
     ]
     return pa.Table.from_pylist(rows, _HISTORY)
+
+
+def _clocks(before: str | None, after: str) -> dict[str, datetime | None]:
+    known = None if before is None else datetime.fromisoformat(before)
+    return {"before": known, "after": datetime.fromisoformat(after)}
 
 
 def _moment(seconds: float | None) -> datetime | None:

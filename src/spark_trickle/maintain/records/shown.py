@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from spark_trickle.execute.definitions import full_name, text
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import StreamTable
+from spark_trickle.maintain.timed.clocks import spelled
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import TableName
 
@@ -22,7 +23,9 @@ class ShownStreams:
 
     def details(self, uuid: str) -> list[tuple[str, str | None]]:
         stream = self._one(uuid)
-        frontier = ", ".join(f"{s.name} at version {s.version}" for s in stream.sources)
+        known = [f"{s.name} at version {s.version}" for s in stream.sources]
+        moment = spelled(stream.clock)
+        frontier = ", ".join(known if moment is None else [*known, f"the clock at {moment}"])
         return [
             ("Status", stream.status),
             ("Refresh Mode", stream.refresh_mode),

@@ -37,6 +37,8 @@ TABLES = (
          PRIMARY KEY (stream_uuid, source_uuid))""",
     """CREATE TABLE IF NOT EXISTS trickle_fast_path (
          stream_uuid VARCHAR PRIMARY KEY)""",
+    """CREATE TABLE IF NOT EXISTS trickle_clock (
+         stream_uuid VARCHAR PRIMARY KEY, clock BIGINT NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS trickle_refresh (
          stream_uuid VARCHAR NOT NULL, started_at DOUBLE PRECISION NOT NULL,
          effective_mode VARCHAR NOT NULL, report VARCHAR NOT NULL)""",
@@ -99,6 +101,8 @@ class StreamTable:
     """None: it was made before meanings were kept; the next refresh gives it the session's."""
     fast_path: bool = False
     """Whether commits shall fold their changes into it although it is not IMMEDIATE."""
+    clock: int | None = None
+    """The moment of the frontier, in microseconds since 1970; None: no temporal filter is kept."""
 
     @property
     def follows(self) -> bool:
@@ -133,6 +137,8 @@ class RefreshReport:
     asked_mode: str = "AUTO"
     sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """By source: the version before and after."""
+    clock: tuple[str | None, str] | None = None
+    """Of temporal filters: the moment before and after; None before: there were no contents."""
     version: int = 0
     """The version this refresh committed."""
     rows_inserted: int = 0
@@ -178,6 +184,7 @@ class RefreshReport:
     def from_json(cls, text: str) -> RefreshReport:
         values = json.loads(text)
         values["sources"] = {name: tuple(pair) for name, pair in values["sources"].items()}
+        values["clock"] = values.get("clock") and tuple(values["clock"])
         return cls(**{"refresh_id": "", **values})
 
 
@@ -232,8 +239,10 @@ def load(connection: Connection, only: str | None = None) -> list[StreamTable]:
     meanings = {uuid: _meaning(text) for uuid, text in kept}
     fast = f"SELECT stream_uuid FROM trickle_fast_path{among('stream_uuid')}"
     asked = {uuid for (uuid,) in connection.execute(fast, given)}
+    ticked = f"SELECT stream_uuid, clock FROM trickle_clock{among('stream_uuid')}"
+    clocks: dict[str, int] = dict(connection.execute(ticked, given))
     streams = [_stream_table(row, sources.get(row[0], []), row[0] in asked) for row in rows]
-    return [replace(stream, meaning=meanings.get(stream.uuid)) for stream in streams]
+    return [replace(s, meaning=meanings.get(s.uuid), clock=clocks.get(s.uuid)) for s in streams]
 
 
 _meaning = lru_cache(maxsize=1024)(Meaning.from_json)
@@ -260,9 +269,14 @@ def _stream_table(row: tuple[Any, ...], sources: Iterable[Source], fast: bool) -
 
 def move(connection: Connection, stream: StreamTable, moved: StreamTable) -> None:
     """Write a record over the one it was made of; often it is but the frontier that moved."""
-    if replace(moved, sources=stream.sources) != stream:
+    same = replace(moved, sources=stream.sources, clock=stream.clock) == stream
+    if not same or (moved.clock is None) != (stream.clock is None):
         save(connection, moved)
         return
+    if moved.clock != stream.clock:
+        connection.execute(
+            "UPDATE trickle_clock SET clock = ? WHERE stream_uuid = ?", (moved.clock, moved.uuid)
+        )
     connection.execute_many(
         "UPDATE trickle_source SET version = ? WHERE stream_uuid = ? AND source_uuid = ?",
         [(source.version, moved.uuid, source.uuid) for source in moved.sources],
@@ -304,12 +318,14 @@ def save(connection: Connection, table: StreamTable) -> None:
         )
     if table.fast_path:
         connection.execute("INSERT INTO trickle_fast_path VALUES (?)", (table.uuid,))
+    if table.clock is not None:
+        connection.execute("INSERT INTO trickle_clock VALUES (?, ?)", (table.uuid, table.clock))
 
 
 def forget(connection: Connection, uuid: str) -> None:
     """Remove the record; the history stays."""
     connection.execute("DELETE FROM trickle_stream_table WHERE uuid = ?", (uuid,))
-    for kind in ("source", "bound", "meaning", "fast_path"):
+    for kind in ("source", "bound", "meaning", "fast_path", "clock"):
         connection.execute(f"DELETE FROM trickle_{kind} WHERE stream_uuid = ?", (uuid,))
 
 

@@ -11,13 +11,18 @@ from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.postgres import table_columns
+from spark_trickle.maintain.apply.delta import Applied, Stored, apply_delta
 from spark_trickle.maintain.records.streams import StreamTable
+from spark_trickle.maintain.refresh.compute import FEW
+from spark_trickle.maintain.refresh.outcome import same_columns
 from spark_trickle.maintain.refresh.pinned import Pinned, PinnedSource
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.sql.pg.queries import Columns
+from spark_trickle.statements.clock import at_moment
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.parse import Query, parse_statement
+from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
@@ -25,9 +30,14 @@ if TYPE_CHECKING:
 
 
 def text_frame(
-    engine: Engine, run: Run, query: str, dialect: str, pinned: Mapping[str, Pinned]
+    engine: Engine,
+    run: Run,
+    query: str,
+    dialect: str,
+    pinned: Mapping[str, Pinned],
+    clock: int | None = None,
 ) -> DataFrame:
-    """The rows of a query at the pinned versions, in the session of the run."""
+    """The rows of a query at the pinned versions, in the session of the run; at a clock, if given."""
     tables = {str(p.table.full_name.name).lower(): p.table for p in pinned.values()}
     tables |= {".".join(p.table.full_name.key): p.table for p in pinned.values()}
 
@@ -38,6 +48,8 @@ def text_frame(
     (text,) = to_spark(query, dialect, lookup)
     if dialect == "spark" and parse_query(query).tree.find(exp.Fetch) is not None:
         text = parse_query(query).tree.sql(TrickleSpark)  # Spark knows LIMIT only
+    if clock is not None:
+        text = at_moment(text, clock)
     statement = parse_statement(text)
     if not isinstance(statement, Query):
         raise UserError("a stream table is defined by a query", hint="write AS SELECT …")
@@ -56,8 +68,23 @@ def verified_frame(
 ) -> DataFrame:
     """What a stream table should hold; a TopK's ORDER BY goes on with the other columns."""
     if compiled.topk is None:
-        return text_frame(engine, run, stream.query, stream.dialect, pinned)
+        return text_frame(engine, run, stream.query, stream.dialect, pinned, stream.clock)
     tree = compiled.parsed.tree.copy()
     for name in compiled.bound.names:
         tree = tree.order_by(exp.column(name, quoted=True), append=True, copy=False)
-    return text_frame(engine, run, tree.sql(TrickleSpark), "spark", pinned)
+    return text_frame(engine, run, tree.sql(TrickleSpark), "spark", pinned, stream.clock)
+
+
+def rerun(
+    engine: Engine,
+    run: Run,
+    tx: Transaction,
+    stream: StreamTable,
+    pinned: Mapping[str, Pinned],
+    stored: Stored,
+) -> Applied:
+    """A query that has no plan: its own text again, and the difference to what is stored."""
+    frame = text_frame(engine, run, stream.query, stream.dialect, pinned)
+    same_columns(stream, stored.table, [name for name, _ in run.shape(frame)])
+    spilled = run.spill_difference(frame, tx.scan(stored.table))
+    return apply_delta(run, tx, stored, run.small(spilled, FEW))

@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, PartDelta, render
 from spark_trickle.delta.change import difference
 from spark_trickle.delta.needs import Need, Origins, by_deltas
 from spark_trickle.delta.segment import RESULT, Part
-from spark_trickle.delta.views import KEPT, beside_names, viewed
+from spark_trickle.delta.views import viewed
 from spark_trickle.errors import ExecutionError
 from spark_trickle.ir.nodes import Node, Scan
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Column, Version
 from spark_trickle.ir.walk import fresh_ids, scans
 from spark_trickle.lower.query import lower, lower_delta
 from spark_trickle.maintain.apply.delta import Applied, Stored, apply_delta
@@ -27,8 +26,11 @@ from spark_trickle.maintain.gather.finding import Finder, pruned
 from spark_trickle.maintain.gather.near_views import NearViews, columns_read
 from spark_trickle.maintain.gather.nearby import Nearby, comparable, distinct, inexact, nearby
 from spark_trickle.maintain.refresh import locally
+from spark_trickle.maintain.refresh.netting import net, of_view
 from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.reserve import Moved, Reserve, fill, in_memory, move
+from spark_trickle.maintain.timed.change import TimedDelta, only_inserted
+from spark_trickle.maintain.timed.clocks import Shown
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema
@@ -65,6 +67,10 @@ class Computation:
     reserve: Reserve | None = None
     """Set for a TopK; ``whole`` then says whether the reserve is all of its input."""
     whole: bool = False
+    timed: Mapping[str, Shown] = field(default_factory=dict)
+    """The sources that are scanned through temporal filters, by the names of these scans."""
+    idle: bool = False
+    """Whether it went by deltas and there were none."""
     refilled: str | None = None
     """Why the reserve of a TopK was read from the query again, if it was: a code and a sentence."""
     applied: dict[str, Applied] = field(default_factory=dict)
@@ -102,11 +108,8 @@ class Computation:
     def differential(self) -> None:
         """The parts that change, by their deltas."""
         changed = self._read_changes()
-        insert_only = frozenset(
-            name
-            for name in changed
-            if (plan := self.sources[name].changes) is not None and plan.insert_only
-        )
+        self.idle = not changed
+        insert_only = frozenset(filter(self._insert_only, changed))
         for delta in self.compiled.delta(changed, insert_only).parts:
             stored = self.stored[delta.part.name]
             if stored.single:
@@ -115,6 +118,12 @@ class Computation:
                 self._apply(delta.part.name, self._exactly(delta))
         if self.reserve is not None:
             self._move(self.reserve, frozenset(changed) | self.applied.keys(), insert_only)
+
+    def _insert_only(self, name: str) -> bool:
+        if name in self.timed:
+            return only_inserted(self._deltas[name])
+        plan = self.sources[name].changes
+        return plan is not None and plan.insert_only
 
     def _exactly(self, delta: PartDelta) -> Rows:
         """The delta of a part; by recomputing its groups where a sum over the changes overflows:
@@ -166,7 +175,7 @@ class Computation:
         if beside is None:
             return rows
         if not isinstance(rows, Spill):
-            self._aside[beside.name] = _of_view(rows, beside)
+            self._aside[beside.name] = of_view(rows, beside)
         return rows.select([*(column.name for column in delta.part.columns), WEIGHT])
 
     def _here(
@@ -280,12 +289,14 @@ class Computation:
     def _read_changes(self) -> list[str]:
         """Read few changes here, so that their keys are known; the sources that really changed."""
         changed = []
+        through = {shown.source for shown in self.timed.values()}
         for name, source in self.sources.items():
             plan = source.changes
-            if plan is None or plan.empty:
+            if plan is None or plan.empty or (name in through and not self._scanned(name)):
                 continue
             if source.few:
-                columns = self._columns_read(name)
+                read = {column.name for column in self._scanned(name)}
+                columns = [c.name for c in source.table.columns if c.name in read]
                 taken = Taken(source.changed_rows)
                 rows = net(read_changes(plan, columns, taken), columns)
                 self.run.note_read(taken.rows, taken.bytes)
@@ -293,13 +304,18 @@ class Computation:
                     continue
                 self._deltas[name] = rows
             changed.append(name)
+        for name, shown in self.timed.items():
+            source = self.sources[shown.source]
+            timed = TimedDelta(self.run, source, shown, self._scanned(name)).rows()
+            if isinstance(timed, Spill) or timed.num_rows:
+                self._deltas[name] = timed
+                changed.append(name)
         return changed
 
-    def _columns_read(self, name: str) -> list[str]:
+    def _scanned(self, name: str) -> list[Column]:
+        """The columns that are read of a source or part."""
         plans = [part.plan for part in self.compiled.parts]
-        found = {c.name for p in plans for s in scans(p) if s.source == name for c in s.columns}
-        table = self.sources[name].table
-        return [column.name for column in table.columns if column.name in found]
+        return [c for plan in plans for s in scans(plan) if s.source == name for c in s.columns]
 
     def _apply(self, part: str, rows: Rows) -> None:
         if not isinstance(rows, Spill):
@@ -340,9 +356,11 @@ class Computation:
             if version is Version.AFTER or table.id < 0:
                 return self.tx.scan(table)
             return self.catalog.scan(table, self.tx.base)
-        pinned = self.sources[source]
-        state = pinned.after if version is Version.AFTER else pinned.before
-        return state.scan(pinned.table)
+        shown = self.timed.get(source)
+        pinned = self.sources[source if shown is None else shown.source]
+        after = version is Version.AFTER
+        plan = (pinned.after if after else pinned.before).scan(pinned.table)
+        return plan if shown is None else shown.scan(plan, after=after)
 
     def _delta_view(self, source: str) -> str:
         if source in self._deltas:
@@ -352,7 +370,9 @@ class Computation:
         return self.run.changes(plan)
 
     def _table(self, source: str) -> Table:
-        return self.stored[source].table if source in self.stored else self.sources[source].table
+        if source in self.stored:
+            return self.stored[source].table
+        return self.sources[self.timed[source].source if source in self.timed else source].table
 
     def _choices(self, needs: Sequence[Need], source: str, version: Version) -> list[Choice]:
         """The values that rows must have to be needed, where they are known here; [] if not."""
@@ -376,24 +396,3 @@ class Computation:
         if len(parts) < len(found) or any(inexact(part.type) for part in parts):
             return None
         return distinct(parts)
-
-
-def _of_view(rows: pa.Table, view: Part) -> pa.Table:
-    """The delta of a view, out of the rows that have it beside them."""
-    names = [column.name for column in view.columns]
-    rows = rows.filter(rows.column(KEPT)).select([*beside_names(view), WEIGHT])
-    return net(rows.rename_columns([*names, WEIGHT]), names)
-
-
-def net(rows: pa.Table, columns: list[str]) -> pa.Table:
-    """The changes of some columns, equal rows added up, without those that cancel out."""
-    if not columns:
-        total = sum(rows.column(WEIGHT).to_pylist())
-        return pa.table({WEIGHT: pa.array([total] if total else [], pa.int64())})
-    rows = rows.select([*columns, WEIGHT])
-    if any(pa.types.is_nested(item.type) for item in rows.schema):
-        return rows
-    few = rows.num_rows < 10_000  # threads cost more than they give
-    summed = rows.group_by(columns, use_threads=not few).aggregate([(WEIGHT, "sum")])
-    summed = summed.rename_columns([*columns, WEIGHT])
-    return summed.filter(pc.not_equal(summed.column(WEIGHT), 0))

@@ -19,6 +19,8 @@ from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.reserve import RESERVE_PART
+from spark_trickle.maintain.refresh.strategy import Choice
+from spark_trickle.maintain.timed.clocks import Clocks
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.versions.transaction import Connection
@@ -115,16 +117,22 @@ def same_columns(stream: StreamTable, table: Table, found: list[str]) -> None:
 
 
 def moved_record(
-    stream: StreamTable, pinned: Mapping[str, Pinned], *, whole: bool | None = None
+    stream: StreamTable,
+    pinned: Mapping[str, Pinned],
+    *,
+    whole: bool | None = None,
+    clock: int | None = None,
 ) -> StreamTable:
-    """The record after a refresh that brought the sources to their pinned versions."""
+    """The record after a refresh that brought the sources to their pinned versions, and the clock
+    of temporal filters to a moment."""
     sources = tuple(replace(s, version=pinned[s.name].after.version) for s in stream.sources)
     segments = stream.segments
     if whole is not None:
         segments = tuple(
             replace(s, whole=whole) if s.part == RESERVE_PART else s for s in stream.segments
         )
-    return replace(stream, sources=sources, segments=segments, populated=True, last_error=None)
+    moved = replace(stream, sources=sources, segments=segments, clock=clock)
+    return replace(moved, populated=True, last_error=None)
 
 
 def unmoved(connection: Connection, streams: Sequence[StreamTable]) -> list[StreamTable]:
@@ -170,6 +178,18 @@ def first_report(
     )
 
 
+def with_clocks(
+    report: RefreshReport, pinned: Mapping[str, Pinned], moved: Clocks
+) -> RefreshReport:
+    """What the clock adds: the moments, and about how many rows crossed between them."""
+    rows = dict(report.delta_rows)
+    plans = {shown.source: pinned[shown.source] for shown in moved.shown.values()}
+    scanned = {name: source.after.scan(source.table) for name, source in plans.items()}
+    for name, crossed in moved.crossing(scanned).items():
+        rows[pinned[name].name] = rows.get(pinned[name].name, 0) + crossed
+    return replace(report, clock=moved.told, delta_rows=rows, spark_queries=moved.spark_queries)
+
+
 def may_differ(source: Pinned) -> bool:
     """Whether the source may have changed."""
     return source.changes is None or not source.changes.empty
@@ -193,3 +213,20 @@ def out_of_service(stream: StreamTable) -> InvariantError:
         f"stream table {stream.name} is out of service: {stream.last_error}",
         hint=f"run repair_stream_table({stream.name!r})",
     )
+
+
+NOTHING = Choice("NO_DATA", "NO_CHANGES", "no source changed")
+"""Nor did a row cross the edge of a temporal filter."""
+
+
+def nothing(
+    stream: StreamTable,
+    pinned: Mapping[str, Pinned],
+    moved: Clocks,
+    report: RefreshReport,
+    phases: Phases,
+) -> StagedRefresh:
+    """No row changes; the frontier moves."""
+    report = replace(report, effective_mode=NOTHING.mode, reason=NOTHING.reason)
+    kept = moved_record(stream, pinned, clock=moved.after)
+    return phases.timed(StagedRefresh(stream, kept, report, False))

@@ -10,9 +10,8 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
-
-from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, functions_called
 from spark_trickle.delta.segment import RESULT
@@ -28,16 +27,15 @@ from spark_trickle.errors import (
     UnsupportedQueryError,
 )
 from spark_trickle.execute.engine import Engine
-from spark_trickle.ir.types import Version
-from spark_trickle.lower.query import TableNames
-from spark_trickle.maintain.apply.delta import Applied, Stored, apply_delta
+from spark_trickle.maintain.apply.delta import Applied
 from spark_trickle.maintain.define.compiling import Compiler
 from spark_trickle.maintain.define.layout import stored_parts
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
-from spark_trickle.maintain.refresh.by_text import text_frame
-from spark_trickle.maintain.refresh.compute import FEW, Computation
+from spark_trickle.maintain.refresh.by_text import rerun
+from spark_trickle.maintain.refresh.compute import Computation
 from spark_trickle.maintain.refresh.outcome import (
+    NOTHING,
     Phases,
     StagedRefresh,
     bugs_told,
@@ -45,16 +43,19 @@ from spark_trickle.maintain.refresh.outcome import (
     first_report,
     may_differ,
     moved_record,
-    same_columns,
+    nothing,
     save_refreshes,
     unmoved,
+    with_clocks,
 )
 from spark_trickle.maintain.refresh.pinned import Pinned, pinned_source, source_size
 from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.maintain.refresh.strategy import Choice, choose
+from spark_trickle.maintain.timed.asking import clocks_by
+from spark_trickle.maintain.timed.clocks import Clocks, clocks, micros
+from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.faults import reach
-from spark_trickle.storage.records import Table
 from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
 ATTEMPTS = 5
 _NAMED = 5
 """So many stream tables are named in the message of a commit."""
-NOTHING = Choice("NO_DATA", "NO_CHANGES", "no source changed")
 
 
 @dataclass
@@ -77,12 +77,13 @@ class Refresher:
         self.compiler = Compiler(self.engine.name_hint, lambda: self.engine.holder.ansi)
 
     def refresh(self, stream: StreamTable, *, asked: str | None = None) -> RefreshReport:
-        """Bring one stream table up to the newest version of its sources."""
+        """Bring one stream table up to the newest version of its sources, and to the clock."""
+        clock = self.now()
         asked = "FULL" if stream.refresh_mode == "IMMEDIATE" else asked or stream.refresh_mode
         for attempt in range(ATTEMPTS):
             try:
                 with self.together([stream]) as tx:
-                    (report,) = self.commit(tx, [self.stage(stream, asked, tx)])
+                    (report,) = self.commit(tx, [self.stage(stream, asked, tx, clock)])
                 return report
             except CommitConflictError:
                 if attempt == ATTEMPTS - 1:
@@ -94,6 +95,10 @@ class Refresher:
                 self.note_failure(stream, asked, error)
                 raise
         raise AssertionError("unreachable")
+
+    def now(self) -> int:
+        """What the lake's clock says, in microseconds since 1970."""
+        return micros(self.engine.settings.clock())
 
     def reload(self, stream: StreamTable) -> StreamTable:
         with self.engine.catalog.reading() as connection:
@@ -120,11 +125,16 @@ class Refresher:
             tx.rollback()
 
     def stage(
-        self, stream: StreamTable, asked: str, tx: Transaction, target: int | None = None
+        self,
+        stream: StreamTable,
+        asked: str,
+        tx: Transaction,
+        clock: int,
+        target: int | None = None,
     ) -> StagedRefresh:
         """Compute a refresh into a transaction, over what is staged there for its sources.
 
-        ``target``: the version of all other sources; none: the one the transaction began from.
+        ``clock``: what temporal filters go by. ``target``: the version of all other sources; none: the one the transaction began from.
         """
         phases = Phases()
         compiled = self.compile(stream)
@@ -136,30 +146,32 @@ class Refresher:
         phases.end("pin")
         report = replace(first_report(stream, asked, pinned, phases), version=tx.base)
         reach("refresh-pinned")
-        if self._idle(stream, asked, compiled.volatile, pinned):
-            report = replace(report, effective_mode=NOTHING.mode, reason=NOTHING.reason)
-            return phases.timed(StagedRefresh(stream, moved_record(stream, pinned), report, False))
+        before, running = _clock(stream), partial(self.running, stream, tx)
+        moved = clocks_by(compiled.timed, before, clock, stream.meaning, running)
+        report = with_clocks(report, pinned, moved)
+        if self._idle(stream, asked, compiled.volatile, pinned) and not report.delta_rows:
+            return nothing(stream, pinned, moved, report, phases)
         choice = self._choose(stream, asked, compiled, pinned, report)
         phases.end("choose")
         with self.running(stream, tx) as run:
             phases.end("start")
-            filled = self.fill(stream, compiled, choice, tx, run, pinned, phases, report)
+            filled = self.fill(stream, compiled, choice, tx, run, pinned, phases, report, moved)
         return phases.timed(filled)
 
-    def idle(self, stream: StreamTable, target: int) -> StagedRefresh | None:
+    def idle(self, stream: StreamTable, target: int, clock: int) -> StagedRefresh | None:
         """A refresh that has nothing to do; None if it may have."""
         phases = Phases()
         asked, compiled = stream.refresh_mode, self.compile(stream)
         pinned = self._pin(stream, compiled, asked, target)
         if not self._idle(stream, asked, compiled.volatile, pinned):
             return None
-        report = replace(
-            first_report(stream, asked, pinned, phases),
-            effective_mode=NOTHING.mode,
-            reason=NOTHING.reason,
-            version=target,
-        )
-        return phases.timed(StagedRefresh(stream, moved_record(stream, pinned), report, False))
+        try:
+            moved = clocks(compiled.timed, _clock(stream), clock, by_rule(stream.meaning))
+        except NotHere:
+            return None
+        report = replace(first_report(stream, asked, pinned, phases), version=target)
+        report = with_clocks(report, pinned, moved)
+        return None if report.delta_rows else nothing(stream, pinned, moved, report, phases)
 
     def commit(
         self,
@@ -196,14 +208,20 @@ class Refresher:
         compiled = self.compile(stream)
         pinned = self._pin(stream, compiled, stream.refresh_mode, version)
         report = first_report(stream, stream.refresh_mode, pinned, Phases())
-        if self._idle(stream, stream.refresh_mode, compiled.volatile, pinned):
+        try:
+            moved = clocks(compiled.timed, _clock(stream), self.now(), by_rule(stream.meaning))
+        except NotHere:  # nothing is asked of Spark for this: rows may have crossed
+            return self._choose(stream, stream.refresh_mode, compiled, pinned, report)
+        report = with_clocks(report, pinned, moved)
+        idle = self._idle(stream, stream.refresh_mode, compiled.volatile, pinned)
+        if idle and not report.delta_rows:
             return NOTHING
         return self._choose(stream, stream.refresh_mode, compiled, pinned, report)
 
     def _idle(
         self, stream: StreamTable, asked: str, volatile: bool, pinned: Mapping[str, Pinned]
     ) -> bool:
-        """Whether nothing can have changed: neither a source nor what the clock says."""
+        """Whether nothing can have changed, unless rows crossed the edge of a temporal filter."""
         moved = volatile or any(map(may_differ, pinned.values()))
         return stream.populated and asked != "FULL" and not moved
 
@@ -275,8 +293,10 @@ class Refresher:
         pinned: Mapping[str, Pinned],
         phases: Phases,
         report: RefreshReport | None = None,
+        moved: Clocks | None = None,
     ) -> StagedRefresh:
         """Compute and stage in the way that was chosen."""
+        moved = moved or Clocks()
         report = report or first_report(stream, stream.refresh_mode, pinned, phases)
         stored = stored_parts(tx, stream, compiled)
         whole = any(segment.whole for segment in stream.segments)
@@ -286,52 +306,39 @@ class Refresher:
             run.reads(source_bytes)
         if isinstance(compiled.verdict, FullOnly):
             with bugs_told(stream, compiled):
-                applied = {RESULT: self._rerun(stream, tx, run, pinned, stored[RESULT])}
+                applied = {RESULT: rerun(self.engine, run, tx, stream, pinned, stored[RESULT])}
         else:
+            reserve = reserve_of(compiled)
             work = Computation(
-                self.engine.catalog, tx, run, compiled, pinned, stored, reserve_of(compiled), whole
+                self.engine.catalog, tx, run, compiled, pinned, stored, reserve, whole, moved.shown
             )
             by_delta = choice.mode != "FULL"
             with bugs_told(stream, compiled):
                 work.differential() if by_delta else work.full()
             applied, whole = work.applied, work.whole
             reason = work.refilled or reason
+            if work.idle and not any(map(may_differ, pinned.values())):
+                choice, reason = NOTHING, NOTHING.reason
         phases.end("compute")
         reach("refresh-computed")
         result = applied.get(RESULT, Applied())
+        queries = run.spark_queries + moved.spark_queries
         report = replace(
             report,
+            clock=moved.told,
             effective_mode=choice.mode,
             reason=reason,
             rows_inserted=result.inserted,
             rows_deleted=result.deleted,
             rows_read=run.rows_read,
             bytes_read=run.bytes_read,
-            spark_queries=run.spark_queries,
-            engine="spark" if run.spark_queries else "local",
+            spark_queries=queries,
+            engine="spark" if queries else "local",
             source_rows=source_rows,
         )
         changed = any(part != Applied() for part in applied.values())
-        moved = replace(moved_record(stream, pinned, whole=whole), meaning=run.meaning)
-        return StagedRefresh(stream, moved, report, changed)
-
-    def names_after(
-        self,
-        run: Run,
-        tx: Transaction,
-        tables: Mapping[str, Table],
-        pinned: Mapping[str, Pinned],
-    ) -> TableNames:
-        """Views of the sources and of the parts made so far."""
-
-        def name(source: str, _: Version) -> exp.Table:
-            if source in tables:
-                view = run.scan(tx.scan(tables[source]))
-            else:
-                view = run.scan(pinned[source].after.scan(pinned[source].table))
-            return exp.Table(this=exp.Identifier(this=view, quoted=True))
-
-        return name
+        kept = moved_record(stream, pinned, whole=whole, clock=moved.after)
+        return StagedRefresh(stream, replace(kept, meaning=run.meaning), report, changed)
 
     def _choose(
         self,
@@ -362,20 +369,6 @@ class Refresher:
         choice = choose(history, sum(report.delta_rows.values()), source_size(pinned)[0])
         return replace(choice, mode=mode) if choice.mode == "DIFFERENTIAL" else choice
 
-    def _rerun(
-        self,
-        stream: StreamTable,
-        tx: Transaction,
-        run: Run,
-        pinned: Mapping[str, Pinned],
-        stored: Stored,
-    ) -> Applied:
-        """A query that has no plan: its own text again, and the difference to what is stored."""
-        frame = text_frame(self.engine, run, stream.query, stream.dialect, pinned)
-        same_columns(stream, stored.table, [name for name, _ in run.shape(frame)])
-        spilled = run.spill_difference(frame, tx.scan(stored.table))
-        return apply_delta(run, tx, stored, run.small(spilled, FEW))
-
     def note_failure(self, stream: StreamTable, asked: str, error: Exception) -> RefreshReport:
         """Remember the error; a breach of an invariant takes the table out of service."""
         report = failed(stream, asked, error)
@@ -390,3 +383,8 @@ class Refresher:
                 keep = self.engine.settings.history_rows
                 records.add_history(connection, stream.uuid, report, keep)
         return report
+
+
+def _clock(stream: StreamTable) -> int | None:
+    """The one that the contents reflect."""
+    return stream.clock if stream.populated else None

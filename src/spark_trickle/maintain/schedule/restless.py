@@ -34,6 +34,7 @@ class Restless:
         if not _SUSPECT.search(stream.query):
             return False
         try:
-            return self._compile(stream).volatile
+            compiled = self._compile(stream)
+            return compiled.volatile or bool(compiled.timed)
         except TrickleError:
             return False  # its refresh will tell what is wrong

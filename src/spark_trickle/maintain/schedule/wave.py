@@ -95,6 +95,7 @@ class Wave:
         self._over = threading.Event()
         self._refresher = self.upkeep.refresher
         self._engine = self._refresher.engine
+        self._clock = self._refresher.now()  # one for all temporal filters of the wave
 
     def run(self, pool: Executor) -> list[RefreshReport]:
         """The reports, in the order of the dependencies."""
@@ -136,7 +137,7 @@ class Wave:
         if stream.status != records.ACTIVE or self.conductor.barred(stream) is not None:
             return None
         try:
-            return self._refresher.idle(stream, self.target)
+            return self._refresher.idle(stream, self.target, self._clock)
         except Exception:  # it comes again, and is told, when the table is refreshed
             return None
 
@@ -249,7 +250,7 @@ class Wave:
             return Told(stream, skips.skipped(stream, why_not))
         if stream.status == records.ERROR:
             raise out_of_service(stream)
-        staged = self._refresher.stage(stream, stream.refresh_mode, tx, target)
+        staged = self._refresher.stage(stream, stream.refresh_mode, tx, self._clock, target)
         tracing.spanned(staged.report)
         return staged
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from spark_trickle.errors import BindError
 from spark_trickle.ir.aggregates import function_name
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.scalars import enclosed, is_chain, rebuilt_chain, ref
+from spark_trickle.ir.temporal import NUMBER, is_clock
 from spark_trickle.sql.bind.scope import Field, Scope, resolve
 from spark_trickle.sql.bind.session import Environment, Nested, NestedQuery, Rows, Unbuildable
 from spark_trickle.sql.types import coercion as c
@@ -26,6 +29,11 @@ from spark_trickle.sql.types.functions import (
 )
 from spark_trickle.sql.types.infer import COMPARISONS, infer, require_comparable
 
+_STORED_HINT = "store the value in a column when a row is written, and use that column"
+_CLOCK_HINT = (
+    "compare a date or timestamp column of a table with the clock, by itself and not under OR, as in "
+    "WHERE ts > now() - INTERVAL 7 DAYS AND d <= current_date(); or store the value in a column"
+)
 BindQuery = Callable[[exp.Expr, Environment], Rows]
 
 _LEAVES = (exp.DataType, exp.Var, exp.Identifier, exp.IntervalSpan, exp.Star)
@@ -88,11 +96,13 @@ class Binder:
         if is_volatile(bound) or reads_clock(bound):
             text = origin.sql(dialect="spark")
             name = text.split("(")[0].lower() if is_volatile(bound) else text
-            self.environment.block(
+            clock = is_clock(bound) and not self._names_column(origin)
+            bound.meta[NUMBER] = self.environment.block(
                 VOLATILE_CODE,
                 origin,
                 f"{name} gives another value each time it is asked",
-                "store the value in a column when a row is written, and use that column",
+                _CLOCK_HINT if is_clock(bound) or reads_clock(bound) else _STORED_HINT,
+                clock=clock,
             )
         elif isinstance(bound, exp.Func) and function_name(bound) in ORDER_DEPENDENT:
             self.environment.notice(
@@ -101,6 +111,16 @@ class Binder:
                 "refresh does not promise to keep",
                 "use min, max, max_by, or sort the result",
             )
+
+    def _names_column(self, node: exp.Expr) -> bool:
+        """Whether CURRENT_DATE and the like, without parentheses, is a column to Spark."""
+        if not isinstance(node, exp.CurrentDate | exp.CurrentTimestamp):
+            return False
+        name = node.sql(dialect="spark").split("(")[0].lower()
+        with suppress(BindError):
+            resolve(exp.column(name), self.scope, self.environment.text)
+            return True
+        return False
 
     def _column(self, node: exp.Column) -> exp.Expression:
         if isinstance(node.this, exp.Star):

@@ -65,11 +65,14 @@ class Environment:
         """Tell the user something about an accepted query."""
         self.session.notices.append(Notice(message, self.text.position(node), hint))
 
-    def block(self, code: str, node: exp.Expr | None, message: str, hint: str) -> None:
-        """Note why the query cannot be maintained incrementally."""
-        blocker = Blocker(code, message, self.text.position(node), hint)
+    def block(
+        self, code: str, node: exp.Expr | None, message: str, hint: str, *, clock: bool = False
+    ) -> int:
+        """Note why the query cannot be maintained incrementally; the number of the note."""
+        blocker = Blocker(code, message, self.text.position(node), hint, clock)
         if blocker not in self.session.blockers:
             self.session.blockers.append(blocker)
+        return self.session.blockers.index(blocker)
 
 
 class Unbuildable(Exception):

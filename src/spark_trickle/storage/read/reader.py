@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.storage.files import disk, parquet, positions
 from spark_trickle.storage.read.column_cache import COLUMNS, Taken
+from spark_trickle.storage.read.ranges import inside
 from spark_trickle.storage.records import (
     FILE_ROW_ID_FIELD,
     FILE_VERSION,
@@ -36,9 +37,14 @@ def read_scan(
 ) -> pa.Table:
     """The rows of a plan as one Arrow table; with ``row_ids`` also the column ``ROW_ID``."""
     chosen = chosen_columns(plan.table, columns)
-    parts = [part for f in plan.files for part in read_file(plan.table, f, chosen, taken=taken)]
-    parts.append(select(plan.inlined, plan.table, chosen))
+    tested = chosen_columns(plan.table, [*{name: None for name, *_ in plan.within}])
+    more = [*chosen, *(column for column in tested if column not in chosen)]
+    parts = [part for f in plan.files for part in read_file(plan.table, f, more, taken=taken)]
+    parts.append(select(plan.inlined, plan.table, more))
     rows = pa.concat_tables(parts)
+    if plan.within:
+        rows = rows.filter(pa.array(inside(rows, plan.within)))
+        rows = rows.select([*(column.name for column in chosen), ROW_ID])
     return rows if row_ids else rows.drop_columns([ROW_ID])
 
 

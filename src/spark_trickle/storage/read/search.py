@@ -20,12 +20,14 @@ from spark_trickle.storage.files.row_groups import RowGroup, possible
 from spark_trickle.storage.read.choices import Choice, meets
 from spark_trickle.storage.read.column_cache import COLUMNS, Taken
 from spark_trickle.storage.read.pruning import Wanted, by_column, keeps
+from spark_trickle.storage.read.ranges import conditions, inside
 from spark_trickle.storage.read.reader import chosen_columns, living, select
 from spark_trickle.storage.records import (
     FILE_VERSION_FIELD,
     Column,
     Condition,
     DataFile,
+    Ranges,
     ScanPlan,
     Table,
 )
@@ -44,14 +46,16 @@ def search(
     None as soon as there are more than ``most``.
     """
     chosen = chosen_columns(plan.table, columns)
-    tested = chosen_columns(plan.table, [*{name: None for choice in choices for name in choice}])
+    names = [name for choice in choices for name in choice] + [name for name, *_ in plan.within]
+    tested = chosen_columns(plan.table, [*dict.fromkeys(names)])
     inlined = select(plan.inlined, plan.table, plan.table.columns)
     parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
     count = parts[0].num_rows
-    wanted = [by_column(plan.table, choice) for choice in choices]
+    ranges = conditions(plan.within)
+    wanted = [by_column(plan.table, {**ranges, **choice}) for choice in choices]
     for file in plan.files:
         for batch in _worth_reading(plan.table, file, wanted).batches(taken):
-            places = batch.meeting(tested, choices)
+            places = batch.meeting(tested, choices, plan.within)
             taken.rows += batch.length
             count += len(places)
             if most is not None and count > most:
@@ -164,10 +168,15 @@ class _Batch:
         alive = living(self.file, self._read(()), self.start, self.length)
         return np.arange(self.length) if alive is None else np.flatnonzero(alive.to_numpy(False))
 
-    def meeting(self, tested: Sequence[Column], choices: Sequence[Choice]) -> np.ndarray:
-        """The places of live rows that meet one of the choices."""
+    def meeting(
+        self, tested: Sequence[Column], choices: Sequence[Choice], within: Ranges
+    ) -> np.ndarray:
+        """The places of live rows in the ranges that meet one of the choices."""
         plain = self._read(tested)
-        met = meets(conform(plain, tested, self.length), choices)
+        rows = conform(plain, tested, self.length)
+        met = meets(rows, choices)
+        if within:
+            met = pc.and_(met, pa.array(inside(rows, within)))
         alive = living(self.file, plain, self.start, self.length)
         return np.flatnonzero((met if alive is None else pc.and_(met, alive)).to_numpy(False))
 

@@ -1,0 +1,110 @@
+"""The change of a source that is read through temporal filters: of the table, and of the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from spark_trickle.compile import render
+from spark_trickle.ir.nodes import Negate, Node, Scan, UnionAll
+from spark_trickle.ir.types import Column, Version
+from spark_trickle.ir.walk import Ids
+from spark_trickle.lower.query import lower_delta
+from spark_trickle.maintain.refresh.netting import net
+from spark_trickle.maintain.refresh.pinned import CHANGE_BYTES, CHANGES, Pinned
+from spark_trickle.maintain.timed.clocks import Shown, ranges
+from spark_trickle.storage.read.column_cache import Taken
+from spark_trickle.storage.read.ranges import inside
+from spark_trickle.storage.read.reader import read_changes
+from spark_trickle.storage.read.search import search
+from spark_trickle.storage.records import WEIGHT, ScanPlan
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.run import Run
+    from spark_trickle.spark.spill import Rows
+
+
+@dataclass(frozen=True)
+class TimedDelta:
+    """p and q are the filters at the clock before and after: p of the change of the table, plus
+    q without p and minus p without q of the table as it is after."""
+
+    run: Run
+    source: Pinned
+    shown: Shown
+    columns: Sequence[Column]
+    """Those that are read."""
+
+    def rows(self) -> Rows:
+        """Net, with weights; large ones stay with Spark."""
+        crossed = self.shown.crossed(self.source.after.scan(self.source.table))
+        few = self.source.few and sum(plan.bytes for _, plan in crossed) <= CHANGE_BYTES
+        found = self._here(crossed) if few else None
+        return self._on_spark(crossed) if found is None else found
+
+    @property
+    def _names(self) -> list[str]:
+        read = {column.name for column in self.columns}
+        return [column.name for column in self.source.table.columns if column.name in read]
+
+    def _here(self, crossed: Sequence[tuple[int, ScanPlan]]) -> pa.Table | None:
+        """Read in this process; None if it is too much."""
+        taken = Taken()
+        parts = [self._changed(taken)]
+        for weight, plan in crossed:
+            found = search(plan, self._names, [{}], taken, CHANGES)
+            if found is None:
+                return None
+            weights = pa.repeat(pa.scalar(weight, pa.int64()), found.num_rows)
+            parts.append(found.append_column(WEIGHT, weights).cast(parts[0].schema))
+        self.run.note_read(taken.rows, taken.bytes)
+        return net(pa.concat_tables(parts), self._names)
+
+    def _changed(self, taken: Taken) -> pa.Table:
+        plan = self.source.changes
+        assert plan is not None
+        taken.rows += self.source.changed_rows
+        before = self.shown.before
+        tested = [] if before is None else [name for name in before if name not in self._names]
+        rows = read_changes(plan, [*self._names, *tested], taken)
+        kept = rows.slice(0, 0)
+        if before is not None:
+            kept = rows.filter(pa.array(inside(rows, ranges(before))))
+        return kept.select([*self._names, WEIGHT])
+
+    def _on_spark(self, crossed: Sequence[tuple[int, ScanPlan]]) -> Rows:
+        ids = Ids()
+        read = {column.name: column for column in self.columns}
+        own = [read[name] for name in self._names]
+        changes = self.source.changes
+        assert changes is not None
+        self.run.reads(changes.bytes + sum(plan.bytes for _, plan in crossed))
+        views: list[str] = []
+        terms: list[Node] = []
+
+        def term(view: str, version: Version) -> Node:
+            views.append(view)
+            return Scan(str(len(views) - 1), tuple(map(ids.copy, own)), version)
+
+        if not changes.empty and self.shown.before is not None:
+            within = ranges(self.shown.before)
+            terms.append(term(self.run.changes(changes, within), Version.DELTA))
+        for weight, plan in crossed:
+            scan = term(self.run.scan(plan), Version.AFTER)
+            terms.append(scan if weight > 0 else Negate(scan))
+
+        def name(source: str, _: Version) -> exp.Table:
+            return exp.Table(this=exp.Identifier(this=views[int(source)], quoted=True))
+
+        whole = UnionAll(tuple(terms), tuple(map(ids.copy, own)))
+        query = lower_delta(whole, name, outputs=self._names)
+        return self.run.small(self.run.spill(render(query)), CHANGES)
+
+
+def only_inserted(rows: Rows) -> bool:
+    """Whether no row goes, as far as is known here."""
+    return isinstance(rows, pa.Table) and all(w > 0 for w in rows.column(WEIGHT).to_pylist())
