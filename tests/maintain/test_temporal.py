@@ -36,9 +36,9 @@ def timed(tmp_path: Path, spark: SparkSession, clock: Clock) -> Iterator[Lake]:
     with spark_trickle.connect(tmp_path / "lake", spark=spark, settings=settings) as lake:
         lake.sql("CREATE TABLE e (k INT, ts TIMESTAMP, d DATE)")
         lake.sql(
-            "INSERT INTO e VALUES (1, TIMESTAMP'2024-03-01 11:00Z', DATE'2024-03-01'),"
-            "(1, TIMESTAMP'2024-02-29 14:00Z', DATE'2024-02-29'),"
-            "(2, TIMESTAMP'2024-02-29 13:00Z', DATE'2024-02-29'), (3, NULL, NULL)"
+            "INSERT INTO e VALUES (1, TIMESTAMP'2024-03-01 11:00:00Z', DATE'2024-03-01'),"
+            "(1, TIMESTAMP'2024-02-29 14:00:00Z', DATE'2024-02-29'),"
+            "(2, TIMESTAMP'2024-02-29 13:00:00Z', DATE'2024-02-29'), (3, NULL, NULL)"
         )
         yield lake
 
