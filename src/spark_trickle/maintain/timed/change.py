@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.ranges import inside
 from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.read.search import search
-from spark_trickle.storage.records import WEIGHT, ScanPlan
+from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
@@ -42,7 +42,9 @@ class TimedDelta:
     def rows(self) -> Rows:
         """Net, with weights; large ones stay with Spark."""
         crossed = self.shown.crossed(self.source.after.scan(self.source.table))
-        few = self.source.few and sum(plan.bytes for _, plan in crossed) <= CHANGE_BYTES
+        few = self._changes.empty or self.source.few
+        if crossed:
+            few = few and sum(plan.bytes for _, plan in crossed) <= CHANGE_BYTES
         found = self._here(crossed) if few else None
         return self._on_spark(crossed) if found is None else found
 
@@ -64,24 +66,28 @@ class TimedDelta:
         self.run.note_read(taken.rows, taken.bytes)
         return net(pa.concat_tables(parts), self._names)
 
-    def _changed(self, taken: Taken) -> pa.Table:
+    @property
+    def _changes(self) -> ChangePlan:
+        """Those that the filters may have let through before."""
         plan = self.source.changes
         assert plan is not None
-        taken.rows += self.source.changed_rows
-        before = self.shown.before
-        tested = [] if before is None else [name for name in before if name not in self._names]
-        rows = read_changes(plan, [*self._names, *tested], taken)
-        kept = rows.slice(0, 0)
-        if before is not None:
-            kept = rows.filter(pa.array(inside(rows, ranges(before))))
-        return kept.select([*self._names, WEIGHT])
+        if self.shown.before is None:
+            return replace(plan, files=(), inlined=plan.inlined.slice(0, 0))
+        return plan
+
+    def _changed(self, taken: Taken) -> pa.Table:
+        before = self.shown.before or {}
+        names = [*self._names, *(name for name in before if name not in self._names)]
+        rows = read_changes(self._changes, names, taken)
+        taken.rows += rows.num_rows
+        rows = rows.filter(pa.array(inside(rows, ranges(before))))
+        return rows.select([*self._names, WEIGHT])
 
     def _on_spark(self, crossed: Sequence[tuple[int, ScanPlan]]) -> Rows:
         ids = Ids()
         read = {column.name: column for column in self.columns}
         own = [read[name] for name in self._names]
-        changes = self.source.changes
-        assert changes is not None
+        changes = self._changes
         self.run.reads(changes.bytes + sum(plan.bytes for _, plan in crossed))
         views: list[str] = []
         terms: list[Node] = []
@@ -90,8 +96,8 @@ class TimedDelta:
             views.append(view)
             return Scan(str(len(views) - 1), tuple(map(ids.copy, own)), version)
 
-        if not changes.empty and self.shown.before is not None:
-            within = ranges(self.shown.before)
+        if not changes.empty:
+            within = ranges(self.shown.before or {})
             terms.append(term(self.run.changes(changes, within), Version.DELTA))
         for weight, plan in crossed:
             scan = term(self.run.scan(plan), Version.AFTER)

@@ -32,7 +32,8 @@ from spark_trickle.sql.types.infer import COMPARISONS, infer, require_comparable
 _STORED_HINT = "store the value in a column when a row is written, and use that column"
 _CLOCK_HINT = (
     "compare a date or timestamp column of a table with the clock, by itself and not under OR, as in "
-    "WHERE ts > now() - INTERVAL 7 DAYS AND d <= current_date(); or store the value in a column"
+    "WHERE ts > now() - INTERVAL 7 DAYS AND d <= current_date(), a TIMESTAMP_NTZ with "
+    "localtimestamp(); or store the value in a column when a row is written"
 )
 BindQuery = Callable[[exp.Expr, Environment], Rows]
 
@@ -45,6 +46,11 @@ _MIRRORED: dict[type[exp.Expr], type[exp.Expression]] = {
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
 }
+
+
+def _timely(bound: exp.Expression) -> bool:
+    seconds = ("unix_timestamp", "to_unix_timestamp", "current_time")
+    return is_clock(bound) or reads_clock(bound) or function_name(bound) in seconds
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class Binder:
                 VOLATILE_CODE,
                 origin,
                 f"{name} gives another value each time it is asked",
-                _CLOCK_HINT if is_clock(bound) or reads_clock(bound) else _STORED_HINT,
+                _CLOCK_HINT if _timely(bound) else _STORED_HINT,
                 clock=clock,
             )
         elif isinstance(bound, exp.Func) and function_name(bound) in ORDER_DEPENDENT:
