@@ -189,6 +189,12 @@ class CompiledQuery:
         return fast_path(self.parts, ansi=self.ansi)
 
     @property
+    def clocked(self) -> bool:
+        """Whether it is maintained although it names the clock: in temporal filters, or to no effect."""
+        named = any(blocker.clock for blocker in self.bound.blockers)
+        return named and not isinstance(self.verdict, FullOnly)
+
+    @property
     def clock_position(self) -> Position | None:
         """Where the query reads the clock first."""
         return next((b.position for b in self.bound.blockers if b.clock), None)

@@ -158,6 +158,16 @@ def test_made_before_temporal_filters(timed: Lake, clock: Clock) -> None:
     assert timed.refresh_stream_table("recent").effective_mode == "DIFFERENTIAL"
 
 
+def test_a_clock_that_nobody_looks_at(timed: Lake, clock: Clock) -> None:
+    timed.sql("CREATE VIEW v AS SELECT k, now() AS read_at FROM e")
+    timed.create_stream_table("keys", "SELECT DISTINCT k FROM v", refresh_mode="DIFFERENTIAL")
+    timed.sql("DELETE FROM e WHERE k = 2")
+    clock.jump(hours=1)
+    assert timed.refresh_stream_table("keys").effective_mode == "DIFFERENTIAL"
+    assert timed.refresh_stream_table("keys").effective_mode == "NO_DATA"
+    assert rows(timed, "keys") == [(1,), (3,)]
+
+
 def test_bytes_grow_with_what_crosses(timed: Lake, clock: Clock) -> None:
     """A day of hours, each in a file, before the other rows; the files whose hours cross the edge are read, and no others."""
     start = at(2024, 1, 1)

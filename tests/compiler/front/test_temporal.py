@@ -105,3 +105,12 @@ def test_the_text_at_a_moment() -> None:
     assert at_moment("now ( ) - localtimestamp()", 5) == (
         "timestamp_micros(5L) - CAST(timestamp_micros(5L) AS TIMESTAMP_NTZ)"
     )
+
+
+def test_a_clock_that_nobody_looks_at() -> None:
+    found = compile_query("SELECT a FROM (SELECT a, now() AS n FROM t)", SOURCES)
+    assert not isinstance(found.verdict, FullOnly)
+    assert (found.timed, found.clocked, found.volatile) == ((), True, False)
+    assert not compile_query("SELECT a FROM t", SOURCES).clocked
+    before = compile_query("SELECT a FROM t WHERE at > now()", SOURCES, temporal=False)
+    assert isinstance(before.verdict, FullOnly)

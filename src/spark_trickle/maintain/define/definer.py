@@ -321,7 +321,7 @@ class Definer:
             ),
             meaning=run.meaning,
             fast_path=wanted.fast_path,
-            clock=self.refresher.now() if compiled.timed else None,
+            clock=self.refresher.now() if compiled.clocked else None,
         )
 
     def _commit(

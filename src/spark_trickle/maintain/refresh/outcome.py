@@ -131,6 +131,7 @@ def moved_record(
         segments = tuple(
             replace(s, whole=whole) if s.part == RESERVE_PART else s for s in stream.segments
         )
+    clock = stream.clock if clock is None else clock
     moved = replace(stream, sources=sources, segments=segments, clock=clock)
     return replace(moved, populated=True, last_error=None)
 
