@@ -54,3 +54,4 @@ fuzz: $(READY) ## Check the delta law on 50,000 generated queries, and what is c
 
 docs: $(READY) ## Write the generated pages of docs/
 	$(BIN)/python -m spark_trickle.delta.operators > docs/operators.md
+	$(BIN)/python -m spark_trickle.cli.api > docs/api.md

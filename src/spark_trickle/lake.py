@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,26 +11,20 @@ from spark_trickle.compat.door import Door
 from spark_trickle.compat.session import Session
 from spark_trickle.display import html_facts, html_rows, plural
 from spark_trickle.errors import (
-    CommitConflictError,
-    InvariantError,
-    ParseError,
-    TransientError,
-    TrickleError,
     UserError,
 )
 from spark_trickle.execute.engine import Engine
-from spark_trickle.execute.postgres import PostgresRunner, is_query, lookup_in, one_statement
 from spark_trickle.execute.shapes import columns_of
-from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource
+from spark_trickle.execute.states import TransactionSource
 from spark_trickle.maintain.methods import StreamTableMethods
 from spark_trickle.maintain.records import batches
+from spark_trickle.running import Statements
 from spark_trickle.settings import Settings
 from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
-from spark_trickle.statements.dialect import is_listing, translated
-from spark_trickle.statements.parameters import Arguments, in_users_text
+from spark_trickle.statements.parameters import Arguments
 from spark_trickle.statements.splices import quoted
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Said, Table, TableName
@@ -63,6 +55,8 @@ def connect(
 
     Without ``spark`` a local Spark is started when a statement first needs one. With
     ``create=False`` a lake that is not there is an error.
+
+    >>> lake = connect("my_lake")
     """
     _check(spark, settings)
     chosen = settings or Settings()
@@ -91,9 +85,8 @@ class Lake(StreamTableMethods):
         self._engine = engine
         self._settings = settings
         self._attach(engine)
-        self._door = Door(
-            engine, lambda: self._streams, lambda text: self.sql(text, dialect="postgres")
-        )
+        door = Door(engine, lambda: self._streams, lambda text: self.sql(text, dialect="postgres"))
+        self._statements = Statements(engine, lambda: self._streams, door)
 
     def sql(self, text: str, args: Arguments = None, *, dialect: str = "spark") -> Any:
         """Run a statement: a query answers a DataFrame, DML the rows affected, DDL None.
@@ -102,7 +95,7 @@ class Lake(StreamTableMethods):
         statements, parted by semicolons, each is committed by itself, and the last one's answer is
         given. ``args``: values for ``:name`` (a dict) or for ``?`` (a list), bound as typed literals.
 
-        >>> lake.sql("SELECT * FROM orders WHERE customer = :who", {"who": "ada"})  # doctest: +SKIP
+        >>> lake.sql("SELECT * FROM orders WHERE who = :who", {"who": "ada"})
         """
         session = self.session(dialect)
         try:
@@ -118,71 +111,23 @@ class Lake(StreamTableMethods):
     def session(self, dialect: str = "spark") -> Session:
         """Statements one by one, with BEGIN, COMMIT, ROLLBACK and SAVEPOINT between them.
 
-        >>> lake.session("postgres").statement("BEGIN")  # doctest: +SKIP
+        >>> lake.session("postgres").statement("BEGIN")
         """
-        return Session(self.transaction, lambda one: self._statement(one, dialect), dialect)
-
-    def _statement(self, text: str, dialect: str) -> Any:
-        answered, answer = self._door.answer(text, self._now())
-        if answered:
-            return answer
-        about_streams, answer = self._stream_sql(text, dialect)
-        if about_streams:
-            return answer
-        if dialect != "spark" and not is_listing(text):
-            return self._postgres(text, dialect)
-        sent = self._engine.names.statement(text)
-        try:
-            return self._run(sent.text)
-        except TrickleError as error:
-            in_users_text(error, text, sent)
-            raise
-
-    def _run(self, text: str) -> Any:
-        statement = ast.parse_statement(text)
-        if self._door.changed(statement):
-            return None
-        match statement:
-            case ast.Use(schema):
-                return self._engine.names.use(schema)
-            case ast.Query():
-                return self._engine.query(text, statement, self._now())
-            case _ if isinstance(statement, ast.Listing):
-                return self._engine.local(self._engine.listing(statement, self._now()))
-            case _:
-                changing = statement
-                return self._autocommit(lambda tx: self._engine.change(text, changing, tx))
-
-    def _postgres(self, text: str, dialect: str) -> Any:
-        tree = one_statement(text, dialect)
-        if is_query(tree):
-            now = self._now()
-            (sql,) = translated(tree, lookup_in(now, self._engine.names.schema))
-            sql = self._engine.names.statement(sql).text
-            statement = ast.parse_statement(sql)
-            assert isinstance(statement, ast.Query)
-            return self._engine.query(sql, statement, now)
-        if self._door.restructured(tree):
-            return None
-        return self._autocommit(lambda tx: PostgresRunner(self._engine, tx, tree).run())
+        return Session(
+            self.transaction, lambda one: self._statements.statement(one, dialect), dialect
+        )
 
     def listing(self, text: str) -> pa.Table | None:
-        """The answer of SHOW or DESCRIBE as Arrow, without Spark; None for other statements."""
-        try:
-            about_streams = self._stream_listing(text)
-            if about_streams is not None:
-                return about_streams
-            statement = ast.parse_statement(self._engine.names.statement(text).text)
-        except ParseError:
-            return None
-        if not isinstance(statement, ast.Listing):
-            return None
-        return self._engine.listing(statement, self._now())
+        """The answer of SHOW or DESCRIBE as Arrow, without Spark; None for other statements.
+
+        >>> lake.listing("SHOW TABLES").to_pylist()
+        """
+        return self._statements.listing(text)
 
     def arrow(self, text: str, args: Arguments = None, *, dialect: str = "spark") -> pa.Table:
         """The rows of a query as a pyarrow Table; SHOW and DESCRIBE start no Spark.
 
-        >>> lake.arrow("SELECT * FROM orders WHERE id = ?", [7]).to_pylist()  # doctest: +SKIP
+        >>> lake.arrow("SELECT * FROM orders WHERE id = ?", [7]).to_pylist()
         """
         listed = self.listing(text) if args is None and dialect == "spark" else None
         if listed is not None:
@@ -206,7 +151,7 @@ class Lake(StreamTableMethods):
         ``data``: columns in words or as a dict of names and types, a schema of pyarrow or Spark, or
         rows: a Spark DataFrame, a pyarrow Table, a pandas frame, a list of dicts.
 
-        >>> lake.create_table("orders", "id BIGINT NOT NULL, who STRING", primary_key="id")  # doctest: +SKIP
+        >>> lake.create_table("orders", "id BIGINT NOT NULL, who STRING", primary_key="id")
         """
         where = TableName.of(name)
         columns, rows = columns_of(data)
@@ -221,7 +166,7 @@ class Lake(StreamTableMethods):
             if rows is not None:
                 self._engine.append(source, where, rows)
 
-        self._autocommit(work)
+        self._statements.autocommit(work)
         return self._catalog.table(where)
 
     def append(self, name: str, data: Any, *, batch: str | None = None) -> int:
@@ -229,11 +174,17 @@ class Lake(StreamTableMethods):
 
         ``batch``: an id of these rows; if it was committed before they are not inserted again, and
         the answer is 0. A streaming query that is run again after a crash so writes exactly once.
+
+        >>> lake.append("orders", [{"id": 7, "who": "ada"}], batch="part-0001")
         """
         where = TableName.of(name)
         if batch is None:
-            return self._autocommit(lambda state: self._engine.append(state, where, data))
-        return self._autocommit(lambda state: self._append_once(state, where, data, batch))
+            return self._statements.autocommit(
+                lambda state: self._engine.append(state, where, data)
+            )
+        return self._statements.autocommit(
+            lambda state: self._append_once(state, where, data, batch)
+        )
 
     def _append_once(self, state: TransactionSource, name: TableName, data: Any, batch: str) -> int:
         table = state.table(name)
@@ -243,29 +194,40 @@ class Lake(StreamTableMethods):
         return self._engine.append(state, name, data)
 
     def table(self, name: str, version: int | None = None) -> DataFrame:
-        """The table or view at a version (default: the newest)."""
+        """The table or view at a version (default: the newest).
+
+        >>> lake.table("orders", version=3).show()
+        """
         where = TableName.of(name)
         at = self._catalog.version() if version is None else version
         if self._catalog.view(where, at) is not None:
             place = ".".join(map(quoted, (where.schema, where.name)))
-            found: DataFrame = self._run(f"SELECT * FROM {place} VERSION AS OF {at}")
+            found: DataFrame = self._statements.run(f"SELECT * FROM {place} VERSION AS OF {at}")
             return found
         plan = self._catalog.scan(where, version)
         return self._engine.scan(plan, newest=version is None)
 
     def tables(self) -> list[Table]:
-        """The tables of the newest version; starts no Spark."""
+        """The tables of the newest version; starts no Spark.
+
+        >>> [str(table) for table in lake.tables()]
+        """
         return [table for table in self._catalog.tables() if table.schema != HIDDEN_SCHEMA]
 
     def changes(self, name: str, before: int, after: int | None = None) -> DataFrame:
         """The table's columns and ``__weight``: the net change in the window (before, after].
 
         Equal rows appear once, with the sum of their weights, and never with zero.
+
+        >>> lake.changes("orders", before=3).show()
         """
         return self._engine.changes(self._change_plan(name, before, after))
 
     def change_summary(self, name: str, before: int, after: int | None = None) -> ChangeSummary:
-        """Whether anything changed, how many rows, insert-only or not; starts no Spark."""
+        """Whether anything changed, how many rows, insert-only or not; starts no Spark.
+
+        >>> lake.change_summary("orders", before=3).insert_only
+        """
         plan = self._change_plan(name, before, after)
         return ChangeSummary(
             plan.before, plan.after, plan.inserted_rows, plan.deleted_rows, plan.bytes
@@ -287,29 +249,45 @@ class Lake(StreamTableMethods):
 
         ``message``, ``author`` (default: ``Settings.author``) and ``extra`` are kept with the version:
         ``lake.history()`` and DESCRIBE HISTORY show them.
+
+        >>> with lake.transaction(message="one order is wrong") as tx:
+        ...     tx.sql("DELETE FROM orders WHERE id = 7")
         """
         said = Said(author or self._settings.author, message, extra)
-        return LakeTransaction(self._catalog, self._engine, self._failed, isolation, said)
+        return LakeTransaction(
+            self._catalog, self._engine, self._statements.failed, isolation, said
+        )
 
     def history(self, name: str | None = None, limit: int | None = None) -> list[Version]:
-        """The versions of the lake, or those that changed one table, newest first; starts no Spark."""
+        """The versions of the lake, or those that changed one table, newest first; starts no Spark.
+
+        >>> lake.history("orders", limit=10)
+        """
         table = None if name is None else self._catalog.table(TableName.of(name))
         return history(self._catalog, table, limit)
 
     @property
     def version(self) -> int:
-        """The newest version."""
+        """The newest version.
+
+        >>> lake.version
+        """
         return self._catalog.version()
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session, started if need be."""
+        """The Spark session, started if need be.
+
+        >>> lake.spark.range(3).createOrReplaceTempView("new")
+        """
         return self._engine.holder.spark
 
     def compact(self, name: str | None = None) -> list[maintenance.Compacted]:
         """Merge small files and inlined rows of one table or all; changes no rows.
 
         Of all tables, one that cannot be read is left as it is: its record names the ``problem``.
+
+        >>> lake.compact("orders")
         """
         if name is None:
             return maintenance.compact_all(self._catalog)
@@ -326,6 +304,8 @@ class Lake(StreamTableMethods):
 
         Warns where a suspended stream table holds versions back. With ``ignore_suspended`` these
         go, and what needed them has to be repaired.
+
+        >>> lake.expire(older_than=7 * 24 * 3600)
         """
         keep_from = self._kept_from(keep_from, older_than, ignore_suspended)
         oldest = maintenance.expire(self._catalog, keep_from=keep_from, older_than=older_than)
@@ -334,7 +314,10 @@ class Lake(StreamTableMethods):
         return oldest
 
     def remove_orphans(self, *, grace_seconds: float = 24 * 3600.0) -> int:
-        """Remove files that no version needs; how many."""
+        """Remove files that no version needs; how many.
+
+        >>> lake.remove_orphans()
+        """
         return maintenance.remove_orphans(self._catalog, grace_seconds=grace_seconds)
 
     def __repr__(self) -> str:
@@ -351,12 +334,15 @@ class Lake(StreamTableMethods):
     def _repr_html_(self) -> str:
         if self._catalog.closed:
             return html_facts(repr(self), [])
-        listed = self._engine.listing(ast.ShowTables(None), self._now()).to_pylist()
+        listed = self._engine.listing(ast.ShowTables(None), self._statements.now()).to_pylist()
         rows = [(row["namespace"], row["tableName"], row["kind"]) for row in listed]
         return html_rows(repr(self), ("schema", "name", "kind"), rows)
 
     def close(self) -> None:
-        """Close the catalog; the Spark session stays, others may use it."""
+        """Close the catalog; the Spark session stays, others may use it.
+
+        >>> lake.close()
+        """
         self._engine.close()
         self._catalog.close()
 
@@ -366,35 +352,5 @@ class Lake(StreamTableMethods):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _now(self) -> Source:
-        return SnapshotSource(self._catalog, self._catalog.version())
-
-    def _failed(self, error: BaseException) -> None:
-        if isinstance(error, InvariantError):
-            self._streams.note_breach(error)
-
     def _change_plan(self, name: str, before: int, after: int | None) -> ChangePlan:
         return self._catalog.changes(TableName.of(name), before, after)
-
-    def _autocommit(self, work: Callable[[TransactionSource], T]) -> T:
-        """Do the work in a transaction of its own, again after each conflict."""
-        attempt = 0
-        while True:
-            tx = self._catalog.begin()
-            try:
-                answer = work(TransactionSource(self._catalog, tx))
-                tx.commit(newest=True)
-                return answer
-            except TransientError as error:
-                tx.rollback()
-                attempt += 1
-                # Others may hold the lock for long while they compute what follows their commits.
-                again = isinstance(error, CommitConflictError) or tx.notes
-                if attempt > self._settings.commit_retries or not again:
-                    raise
-                # Losers come back at different moments.
-                time.sleep(random.uniform(0, 0.01 * 2 ** min(attempt, 6)))
-            except BaseException as error:
-                tx.rollback()
-                self._failed(error)
-                raise

@@ -85,7 +85,10 @@ class LakeTransaction:
         self._open = True
 
     def sql(self, text: str, args: Arguments = None, *, dialect: str = "spark") -> Any:
-        """As ``Lake.sql``, inside the transaction; statements about stream tables stay outside."""
+        """As ``Lake.sql``, inside the transaction; statements about stream tables stay outside.
+
+        >>> tx.sql("UPDATE orders SET who = ? WHERE id = 7", ["bob"])
+        """
         self._must_be_open()
         return script.run(text, args, dialect, lambda one: self._statement(one, dialect))
 
@@ -118,33 +121,51 @@ class LakeTransaction:
                 return self._engine.change(text, statement, self._source)
 
     def append(self, name: str, data: Any) -> int:
-        """As ``Lake.append``, inside the transaction."""
+        """As ``Lake.append``, inside the transaction.
+
+        >>> tx.append("orders", [{"id": 8, "who": "eve"}])
+        """
         self._begin_statement()
         return self._engine.append(self._source, TableName.of(name), data)
 
     def table(self, name: str) -> DataFrame:
-        """The table with the transaction's own writes."""
+        """The table with the transaction's own writes.
+
+        >>> tx.table("orders").count()
+        """
         self._begin_statement()
         table = self._source.table(TableName.of(name))
         return self._engine.scan(self._source.scan(table))
 
     def savepoint(self) -> SavepointHandle:
-        """A point to go back to: by its ``rollback()``, or as a ``with`` block that an error leaves."""
+        """A point to go back to: by its ``rollback()``, or as a ``with`` block that an error leaves.
+
+        >>> before = tx.savepoint()
+        """
         self._must_be_open()
         return SavepointHandle(self._tx)
 
     def record(self, callback: Record) -> None:
-        """Have ``callback(connection, version)`` write its own rows inside the commit."""
+        """Have ``callback(connection, version)`` write its own rows inside the commit.
+
+        >>> tx.record(lambda connection, version: None)
+        """
         self._must_be_open()
         self._tx.record(callback)
 
     @property
     def base(self) -> int:
-        """The version that the transaction reads."""
+        """The version that the transaction reads.
+
+        >>> tx.base
+        """
         return self._tx.base
 
     def commit(self) -> int:
-        """Commit; the new version. CommitConflictError if another writer got in the way."""
+        """Commit; the new version. CommitConflictError if another writer got in the way.
+
+        >>> tx.commit()
+        """
         self._must_be_open()
         self._open = False
         try:
@@ -155,7 +176,10 @@ class LakeTransaction:
             raise
 
     def rollback(self) -> None:
-        """Forget everything that was done in it."""
+        """Forget everything that was done in it.
+
+        >>> tx.rollback()
+        """
         self._must_be_open()
         self._open = False
         self._tx.rollback()

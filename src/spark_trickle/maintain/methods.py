@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any, assert_never
-
-import pyarrow as pa
 
 from spark_trickle.arguments import checked_methods
 from spark_trickle.errors import QuarantineWarning, RefreshError, UserError
@@ -37,8 +34,7 @@ from spark_trickle.maintain.watch.overview import (
 )
 from spark_trickle.maintain.watch.recommend import Recommendation
 from spark_trickle.spark.interrupts import interruptible_methods
-from spark_trickle.statements import stream as ast
-from spark_trickle.storage.records import DEFAULT_SCHEMA, Table, TableName
+from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.upkeep.maintenance import oldest_kept
 
 
@@ -97,6 +93,9 @@ class StreamTableMethods:
 
         ``fast_path``: every commit folds its changes into it, without Spark, as into an IMMEDIATE one
         whose query allows it.
+
+        >>> query = "SELECT who, count(*) AS n FROM orders GROUP BY who"
+        >>> lake.create_stream_table("totals", query, schedule="1m")
         """
         wanted = Definition(
             TableName.of(name),
@@ -110,7 +109,10 @@ class StreamTableMethods:
         return self._streams.create(wanted, or_replace=or_replace, if_not_exists=if_not_exists)
 
     def refresh_stream_table(self, name: str, *, full: bool = False) -> RefreshReport:
-        """Bring a stream table up to the newest version of its sources."""
+        """Bring a stream table up to the newest version of its sources.
+
+        >>> lake.refresh_stream_table("totals").effective_mode
+        """
         return self._streams.refresh(name, full=full)
 
     def refresh_all(
@@ -126,6 +128,8 @@ class StreamTableMethods:
         several. ``wait=False`` leaves out what another process is just refreshing. One that fails
         does not stop the others: its report says so. ``errors="raise"`` raises RefreshError at the
         end, which carries all reports.
+
+        >>> lake.refresh_all(select="+totals", errors="raise")
         """
         if errors not in ("report", "raise"):
             raise UserError(f"errors cannot be {errors!r}", hint="one of: report, raise")
@@ -138,23 +142,38 @@ class StreamTableMethods:
         """Refreshes what is due, in the background, as long as the block runs: a context manager.
 
         ``on_alert``: a callable, the URL of a webhook, a command as a list of words, or several.
+
+        >>> with lake.scheduler(on_alert=print):
+        ...     lake.append("orders", [{"id": 9, "who": "ada"}])
         """
         return self._streams.scheduler(on_alert)
 
     def alerts(self) -> list[Alert]:
-        """What somebody should know of now, the worst first; starts no Spark."""
+        """What somebody should know of now, the worst first; starts no Spark.
+
+        >>> lake.alerts()
+        """
         return alerts(self._streams.look()[1])
 
     def health(self) -> list[Health]:
-        """OK, or what is wrong and what to do, the worst first; starts no Spark."""
+        """OK, or what is wrong and what to do, the worst first; starts no Spark.
+
+        >>> [line.status for line in lake.health()]
+        """
         return health(self._streams.look()[1])
 
     def graph(self) -> list[Edge]:
-        """Which stream table reads what; starts no Spark."""
+        """Which stream table reads what; starts no Spark.
+
+        >>> lake.graph()
+        """
         return edges(self._streams.look()[0])
 
     def recommend(self, name: str) -> list[Recommendation]:
-        """What would make a stream table cheaper to keep, with the figures; starts no Spark."""
+        """What would make a stream table cheaper to keep, with the figures; starts no Spark.
+
+        >>> lake.recommend("totals")
+        """
         return self._streams.recommend(name)
 
     def alter_stream_table(
@@ -167,7 +186,10 @@ class StreamTableMethods:
         status: str | None = None,
         fast_path: bool | None = None,
     ) -> None:
-        """Change what is given; a new query rebuilds the contents in one commit."""
+        """Change what is given; a new query rebuilds the contents in one commit.
+
+        >>> lake.alter_stream_table("totals", refresh_mode="IMMEDIATE")
+        """
         self._streams.alter(
             name,
             query=query,
@@ -180,11 +202,17 @@ class StreamTableMethods:
     def drop_stream_table(
         self, name: str, cascade: bool = False, *, if_exists: bool = False
     ) -> list[str]:
-        """Drop a stream table; with ``cascade`` also those that read it. The names of all dropped."""
+        """Drop a stream table; with ``cascade`` also those that read it. The names of all dropped.
+
+        >>> lake.drop_stream_table("totals", cascade=True)
+        """
         return self._streams.drop(name, cascade=cascade, if_exists=if_exists)
 
     def repair_stream_table(self, name: str) -> RefreshReport:
-        """Build a stream table anew, after an error that took it out of service."""
+        """Build a stream table anew, after an error that took it out of service.
+
+        >>> lake.repair_stream_table("totals")
+        """
         return self._streams.repair(name)
 
     def verify(self, name: str) -> Difference:
@@ -192,6 +220,8 @@ class StreamTableMethods:
 
         What Spark itself leaves open is none: floats of a query that aggregates may differ by one part
         in 10^9, arrays that are collected by their order.
+
+        >>> assert not lake.verify("totals")
         """
         return self._streams.verify(name)
 
@@ -207,15 +237,23 @@ class StreamTableMethods:
 
         Five lines say the verdict, the mode to be expected and why, the parts and their state, and
         what a change of each source reads. ``format``: text, tree, sql, json or mermaid.
+
+        >>> print(lake.explain("totals"))
         """
         return self._streams.explain(name_or_query, stage, dialect, checked_format(format))
 
     def stream_tables(self) -> list[StreamTableInfo]:
-        """All stream tables with their modes, frontiers and sources; starts no Spark."""
+        """All stream tables with their modes, frontiers and sources; starts no Spark.
+
+        >>> [(table.name, table.status) for table in lake.stream_tables()]
+        """
         return self._streams.described()
 
     def refresh_history(self, name: str | None = None) -> list[RefreshReport]:
-        """The refreshes of one stream table, or of all, newest first; starts no Spark."""
+        """The refreshes of one stream table, or of all, newest first; starts no Spark.
+
+        >>> lake.refresh_history("totals")[0].reason
+        """
         return self._streams.history(name)
 
     def _kept_from(
@@ -237,81 +275,6 @@ class StreamTableMethods:
         )
         return kept
 
-    def _stream_sql(self, text: str, dialect: str) -> tuple[bool, Any]:
-        """Run a statement about stream tables: whether it was one, and its answer."""
-        statement = ast.parse_stream_statement(text, dialect)
-        if statement is None:
-            return False, None
-        return True, self._stream_statement(statement, dialect)
-
-    def _stream_listing(self, text: str) -> pa.Table | None:
-        """The answer of SHOW STREAM TABLES; None for other statements."""
-        if isinstance(ast.parse_stream_statement(text, "spark"), ast.ShowStreamTables):
-            return tables_relation(self.stream_tables())
-        return None
-
-    def _stream_statement(self, statement: ast.StreamStatement, dialect: str) -> Any:
-        match statement:
-            case ast.CreateStreamTable(explain=True):
-                return self.explain(self._query(statement.query, dialect), dialect=dialect)
-            case ast.CreateStreamTable():
-                return self._streams.create(
-                    Definition(
-                        self._name(statement.name),
-                        self._query(statement.query, dialect),
-                        dialect,
-                        statement.schedule,
-                        statement.refresh_mode,
-                        statement.initialize,
-                        fast_path=statement.fast_path,
-                    ),
-                    or_replace=statement.or_replace,
-                    if_not_exists=statement.if_not_exists,
-                )
-            case ast.RefreshStreamTable():
-                return self._streams.refresh(self._name(statement.name), full=statement.full)
-            case ast.DropStreamTable():
-                dropped = self._streams.drop(
-                    self._name(statement.name),
-                    cascade=statement.cascade,
-                    if_exists=statement.if_exists,
-                )
-                return dropped if statement.cascade else None
-            case ast.AlterStreamTable():
-                return self._alter(statement, dialect)
-            case ast.ShowStreamTables():
-                return self._engine.local(tables_relation(self.stream_tables()))
-            case ast.ExplainStreamTable():
-                return self._streams.explain_table(self._streams.get(self._name(statement.name)))
-            case _:
-                assert_never(statement)
-
-    def _name(self, parts: tuple[str, ...]) -> TableName:
-        return _name(parts, self._engine.names.schema)
-
-    def _query(self, query: str, dialect: str) -> str:
-        """With names in the schema that is used; another dialect's names are left alone."""
-        return self._engine.names.query(query) if dialect == "spark" else query
-
-    def _alter(self, statement: ast.AlterStreamTable, dialect: str) -> str | None:
-        query = None if statement.query is None else self._query(statement.query, dialect)
-        if statement.explain:
-            assert query is not None
-            return self._streams.preview(self._name(statement.name), query, dialect)
-        if statement.rename_to is not None:
-            self._streams.rename(self._name(statement.name), self._name(statement.rename_to))
-            return None
-        self._streams.alter(
-            self._name(statement.name),
-            query=query,
-            schedule=statement.schedule,
-            refresh_mode=statement.refresh_mode,
-            status=statement.status,
-            fast_path=statement.fast_path,
-            dialect=dialect if statement.query is not None else None,
-        )
-        return None
-
 
 def _raise_failed(reports: list[RefreshReport]) -> None:
     failed = [report for report in reports if report.failed]
@@ -323,11 +286,3 @@ def _raise_failed(reports: list[RefreshReport]) -> None:
         reports=tuple(reports),
         hint="the reports of all are in the error's .reports",
     )
-
-
-def _name(parts: tuple[str, ...], schema: str = DEFAULT_SCHEMA) -> TableName:
-    if len(parts) > 2:
-        raise UserError(
-            f"the name {'.'.join(parts)} has too many parts", hint="schema.name at most"
-        )
-    return TableName(parts[0] if len(parts) == 2 else schema, parts[-1])
