@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+from spark_trickle.maintain.records import known
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.records import Column, Table, TableName
@@ -89,6 +90,7 @@ def bind_older(catalog: Catalog, connection: Connection) -> None:
     """Give stream tables of lakes older than bindings the one of their frontier, or else of now."""
     ends = connection.execute("SELECT min(snapshot_id), max(snapshot_id) FROM ducklake_snapshot")
     (oldest, newest), *_ = ends
+    known.draw(connection)
     for stream, source, version in connection.execute(_UNBOUND):
         at = version if oldest <= version <= newest else newest
         table = catalog.structure_in(connection, at).find(source)

@@ -7,16 +7,14 @@ same name. Contents, private state, frontier and history change in one catalog t
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from spark_trickle.display import html_facts
-from spark_trickle.maintain.records import totals
+from spark_trickle.maintain.records import known, totals
 from spark_trickle.maintain.records.bound import Bound, bound_from_json
-from spark_trickle.maintain.watch import tracing
+from spark_trickle.maintain.records.report import RefreshReport as RefreshReport
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.versions.transaction import Connection
 
@@ -44,6 +42,7 @@ TABLES = (
          effective_mode VARCHAR NOT NULL, report VARCHAR NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS trickle_meaning (
          stream_uuid VARCHAR PRIMARY KEY, meaning VARCHAR NOT NULL)""",
+    known.TABLE,
     """CREATE INDEX IF NOT EXISTS trickle_refresh_by_table
          ON trickle_refresh (stream_uuid, effective_mode, started_at)""",
     """CREATE INDEX IF NOT EXISTS trickle_refresh_by_time
@@ -125,69 +124,6 @@ class StreamTable:
         return {source.name: source.version for source in self.sources}
 
 
-@dataclass(frozen=True)
-class RefreshReport:
-    """The truth about one refresh."""
-
-    name: str
-    effective_mode: str
-    """FULL, DIFFERENTIAL, TOPK, NO_DATA: what really ran. ERROR or SKIPPED: nothing did."""
-    reason: str
-    """A stable code, a colon, and a sentence."""
-    asked_mode: str = "AUTO"
-    sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """By source: the version before and after."""
-    clock: tuple[str | None, str] | None = None
-    """Of temporal filters: the moment before and after; None before: there were no contents."""
-    version: int = 0
-    """The version this refresh committed."""
-    rows_inserted: int = 0
-    rows_deleted: int = 0
-    rows_read: int = 0
-    bytes_read: int = 0
-    delta_rows: Mapping[str, int] = field(default_factory=dict)
-    """Changed rows by source."""
-    source_rows: int = 0
-    """Rows of all sources at the version after: what a full run has to read."""
-    spark_queries: int = 0
-    engine: str = "none"
-    """Where it was computed: spark, local (in this process), or none where nothing was."""
-    seconds: float = 0.0
-    phases: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by phase."""
-    started_at: float = field(default_factory=time.time)
-    error: str | None = None
-    refresh_id: str = field(default_factory=tracing.refresh_id)
-    """What all lines of the log about it carry."""
-
-    def __repr__(self) -> str:
-        done = f"+{self.rows_inserted:,} -{self.rows_deleted:,} rows, {self.rows_read:,} read"
-        return (
-            f"RefreshReport({self.name}: {self.effective_mode}, {done}, {self.seconds:.2f} s, "
-            f"version {self.version}; {self.reason})"
-        )
-
-    def _repr_html_(self) -> str:
-        return html_facts(f"{self.name}: {self.effective_mode}", vars(self).items())
-
-    @property
-    def failed(self) -> bool:
-        """Whether it should have run and did not; one that is suspended should not."""
-        upstream = self.effective_mode == "SKIPPED" and self.reason.startswith("UPSTREAM_FAILED:")
-        return self.effective_mode == "ERROR" or upstream
-
-    def to_json(self) -> str:
-        """All fields, as ``from_json`` reads them."""
-        return json.dumps(vars(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> RefreshReport:
-        values = json.loads(text)
-        values["sources"] = {name: tuple(pair) for name, pair in values["sources"].items()}
-        values["clock"] = values.get("clock") and tuple(values["clock"])
-        return cls(**{"refresh_id": "", **values})
-
-
 def create_tables(connection: Connection) -> None:
     for statement in TABLES:
         connection.execute(statement)
@@ -213,6 +149,16 @@ def load(connection: Connection, only: str | None = None) -> list[StreamTable]:
     """All stream tables, or the one with a uuid, in the order of their names."""
     if not connection.has_table("trickle_stream_table"):
         return []
+    stamp = known.stamp(connection)
+    found = known.recall(connection, stamp, only)
+    if found is None:
+        found = _read(connection, only)
+        if only is None:
+            known.keep(stamp, found)
+    return found
+
+
+def _read(connection: Connection, only: str | None) -> list[StreamTable]:
     sources: dict[str, list[Source]] = {}
     given = () if only is None else (only,)
 
@@ -324,6 +270,7 @@ def save(connection: Connection, table: StreamTable) -> None:
 
 def forget(connection: Connection, uuid: str) -> None:
     """Remove the record; the history stays."""
+    known.draw(connection)
     connection.execute("DELETE FROM trickle_stream_table WHERE uuid = ?", (uuid,))
     for kind in ("source", "bound", "meaning", "fast_path", "clock"):
         connection.execute(f"DELETE FROM trickle_{kind} WHERE stream_uuid = ?", (uuid,))
