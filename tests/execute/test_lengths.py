@@ -52,6 +52,37 @@ def test_what_has_no_length_here(dry_lake: spark_trickle.Lake, kind: str) -> Non
     assert "STRING" in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize("kind", ["CHAR(3)", "STRING COLLATE UTF8_LCASE", "CHARACTER(2)"])
+def test_what_is_refused_wherever_a_column_is_made(dry_lake: spark_trickle.Lake, kind: str) -> None:
+    dry_lake.sql("CREATE TABLE t (a INT)")
+    for statement in (
+        f"CREATE TABLE u (v {kind})",
+        f"ALTER TABLE t ADD COLUMN v {kind}",
+        f"CREATE TABLE u (v STRUCT<a: {kind}>)",
+    ):
+        with pytest.raises(spark_trickle.UserError) as caught:
+            dry_lake.sql(statement)
+        assert caught.value.hint or caught.value.position
+    assert [column.name for column in dry_lake._catalog.table("t").columns] == ["a"]
+
+
+@pytest.mark.spark
+def test_a_cast_to_char_is_a_string_as_in_spark(lake: spark_trickle.Lake) -> None:
+    """Spark pads and cuts only columns of these types: in a query they are strings."""
+    query = (
+        "SELECT id, CAST(s AS CHAR(3)) AS c, CAST(s AS VARCHAR(1)) AS v, CAST(id AS CHAR(2)) AS n,"
+        " CAST(s AS CHAR(5)) = 'ab   ' AS e FROM t"
+    )
+    lake.sql("CREATE TABLE t (id INT, s STRING)")
+    lake.sql("INSERT INTO t VALUES (1, 'ab'), (2, 'abcd')")
+    lake.create_stream_table("q", query, refresh_mode="DIFFERENTIAL")
+    lake.sql("INSERT INTO t VALUES (333, 'ab   '), (4, NULL)")
+    assert lake.refresh_stream_table("q").effective_mode == "DIFFERENTIAL"
+    wanted = sorted(map(repr, lake.sql(query).collect()))
+    assert sorted(map(repr, lake.table("q").collect())) == wanted
+    assert not lake.verify("q")
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("limit", [1000, 0], ids=["few", "written by executors"])
 def test_statements_through_spark(tmp_path: Path, spark: object, limit: int) -> None:

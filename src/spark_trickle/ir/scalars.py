@@ -108,6 +108,23 @@ def rebuilt_chain(
     return result
 
 
+def whole_number(node: exp.Expr) -> str | None:
+    """The digits of a whole number as a literal, which a sign before it belongs to; else None.
+
+    Beside a decimal Spark counts the digits of a literal, and of anything else those of its type:
+    ``-(1)`` and ``CAST(1 AS INT)`` are no literals.
+    """
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Neg):
+        node = node.this
+    if isinstance(node, exp.Cast) and "suffix" in node.meta:
+        node = node.this
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        return node.name
+    return None
+
+
 _ATOMS = (
     exp.Column,
     exp.Literal,
@@ -162,9 +179,24 @@ def substitute(
         if replacement is None:
             return node
         copy = duplicate(replacement)
+        if isinstance(node.parent, _ARITHMETIC) and whole_number(copy) is not None:
+            copy = _no_literal(copy, node.type)
         return copy if _stands_alone(node) else enclosed(copy)
 
     return expression.transform(replace)
+
+
+def _no_literal(number: exp.Expression, type: exp.DataType | None) -> exp.Expression:
+    """The number as a value of the type of the column that it stands for."""
+    if type is None or not type.is_type(*exp.DataType.SIGNED_INTEGER_TYPES):
+        return number
+    made = exp.Cast(this=number, to=type.copy())
+    made.type = type
+    return made
+
+
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Paren, exp.Neg)
+"""Where a column of whole numbers and a literal in its place would have different digits."""
 
 
 def _stands_alone(node: exp.Column) -> bool:

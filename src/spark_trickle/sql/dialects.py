@@ -15,6 +15,8 @@ from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from spark_trickle.ir.scalars import whole_number
+
 UNDERSTOOD = frozenset(
     {
         "ARRAY",
@@ -48,6 +50,23 @@ SYNTAX = frozenset(
 """Functions with a grammar of their own (``FROM``, ``AS``, ``IN`` between the arguments)."""
 
 SELECT_RULES = {exp.Select, exp.Table}
+SUFFIX = "suffix"
+"""What a number of another type than its digits say ends with."""
+
+
+def _joined(tokens: list[Token]) -> list[Token]:
+    """sqlglot reads ``1L`` as ``1 :: BIGINT``, but for the text of the last token."""
+    found: list[Token] = []
+    for token in tokens:
+        if token.text.upper() in _SUFFIXES and [t.token_type for t in found[-2:]] == [
+            TokenType.NUMBER,
+            TokenType.DCOLON,
+        ]:
+            found.pop()
+            found[-1].text += token.text
+        else:
+            found.append(token)
+    return found
 
 
 def _positioned(kind: type[exp.Expr], **fixed: Any) -> Any:
@@ -55,6 +74,28 @@ def _positioned(kind: type[exp.Expr], **fixed: Any) -> Any:
         return kind(this=token.text, **fixed).update_positions(token)
 
     return build
+
+
+_SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT"}
+
+
+def _number(_: SparkParser, token: Token) -> exp.Expr:
+    """A number; ``1L`` is one as well, though its type is not that of ``1``."""
+    suffix = token.text[-1].upper()
+    if suffix not in _SUFFIXES:
+        return exp.Literal(this=token.text, is_string=False).update_positions(token)
+    digits = exp.Literal(this=token.text[:-1], is_string=False).update_positions(token)
+    number = exp.Cast(this=digits, to=exp.DataType.build(_SUFFIXES[suffix]))
+    number.meta[SUFFIX] = suffix
+    return number
+
+
+def _negative(parser: SparkParser) -> exp.Expr:
+    """``-x``; the sign belongs to a number that follows at once, and not to one in parentheses."""
+    operand = parser._parse_unary()
+    if isinstance(operand, exp.Paren) and whole_number(operand) is not None:
+        return exp.Anonymous(this="negative", expressions=[operand.unnest()])
+    return exp.Neg(this=operand)
 
 
 class TrickleSparkParser(SparkParser):
@@ -77,7 +118,15 @@ class TrickleSparkParser(SparkParser):
     PRIMARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
         **SparkParser.PRIMARY_PARSERS,
         TokenType.STRING: _positioned(exp.Literal, is_string=True),
-        TokenType.NUMBER: _positioned(exp.Literal, is_string=False),
+        TokenType.NUMBER: _number,
+    }
+    UNARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
+        **SparkParser.UNARY_PARSERS,
+        # Not the number itself: beside a decimal, +1 has the ten digits of an INT, and 1 has one.
+        TokenType.DASH: _negative,
+        TokenType.PLUS: lambda self: exp.Anonymous(
+            this="positive", expressions=[self._parse_unary()]
+        ),
     }
 
     def _parse_interval(self, *args: Any, **options: Any) -> Any:
@@ -98,6 +147,12 @@ class TrickleSparkGenerator(SparkGenerator):
 
     TYPE_MAPPING: ClassVar[dict[Any, str]] = {**SparkGenerator.TYPE_MAPPING, exp.DType.TIME: "TIME"}
 
+    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+        suffix = expression.meta.get(SUFFIX)
+        if suffix is None:
+            return super().cast_sql(expression, safe_prefix)
+        return f"{expression.this.name}{suffix}"
+
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
         kind: rule for kind, rule in SparkGenerator.TRANSFORMS.items() if kind not in SELECT_RULES
     }
@@ -114,8 +169,9 @@ class TrickleSpark(Spark):
     Generator = TrickleSparkGenerator
 
     def tokenize(self, sql: str, dialect: Any = None) -> list[Token]:
-        """Tokens in which ``window(…)`` is a function and not the clause of that name."""
-        tokens: list[Token] = super().tokenize(sql, dialect)
+        """Tokens in which ``window(…)`` is a function and not the clause of that name, and a number
+        with a suffix is one token."""
+        tokens = _joined(super().tokenize(sql, dialect))
         for token, after in zip(tokens, tokens[1:], strict=False):
             if token.token_type == TokenType.WINDOW and after.token_type == TokenType.L_PAREN:
                 token.token_type = TokenType.VAR

@@ -42,6 +42,12 @@ WITHOUT_PLAN = {
     "select s collate utf8_lcase, count(*) from t group by 1": "COLLATION",
     "select a from t where collate(s, 'UTF8_LCASE') = 'x'": "COLLATION",
     "select cast(s as string collate utf8_lcase) from t": "COLLATION",
+    "select from_json(s, 'a STRING COLLATE UTF8_LCASE').a as x, count(*) from t group by 1": (
+        "COLLATION"
+    ),
+    "select variant_get(parse_json(s), '$.a', 'string collate unicode') as x from t": "COLLATION",
+    "select a from t order by s collate utf8_lcase limit 2": "COLLATION",
+    "select cast(array(s) as array<string collate utf8_lcase>) as x from t": "COLLATION",
     "select * from t version as of 3": "TIME_TRAVEL",
     "select * from t pivot (sum(b) for a in (1, 2))": "PIVOT",
     "select session_window(at, '5 minutes'), count(*) from t group by 1": "TIME_WINDOW",

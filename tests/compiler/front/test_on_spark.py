@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -82,6 +83,46 @@ def test_expressions_keep_their_meaning_and_have_the_type_spark_gives_them(
                 f"{text}: {kinds[0].simpleString()} is inferred as {inferred.sql('spark')}"
             )
     assert wrong == []
+
+
+NUMBERS = """
+127 -127 -(127) -(-127) +127 - -127 (127) (-127) (-(127)) +(-127) 127Y -128Y -(127Y) 1S 1L -(1L) +1L -9223372036854775808L
+-2147483648 -(2147483647) 2147483648 -9223372036854775808 -(123456789012) 0 -0 00012 -(00012) 1.50 -(1.50) +1.5 -1.5BD 0.00
+100000000000000000000 -(100000000000000000000) 1e2 -1D ~1 -(~1) CAST(1 AS INT) 1::bigint -(NULL)
+"""
+OPERATIONS = "x * d|d * x|x + d|d - x|x / d|d / x|x % d|x / e|e * x|x * i|x + n|- x * d|(x) / d"
+
+
+def test_numbers_meet_decimals_with_the_digits_that_spark_counts(spark: SparkSession) -> None:
+    """In the expression itself, and as a column of a subquery, which is no literal any more."""
+    made = source("nums", "i int, n bigint, d decimal(10,2), e decimal(38,10)")
+    values = "SELECT 1 AS i, 1L AS n, CAST(3 AS DECIMAL(10,2)) AS d, CAST(7 AS DECIMAL(38,10)) AS e"
+    spark.sql(values).createOrReplaceTempView("nums")
+    numbers = re.findall(r"CAST\(.*?\)|- -\S+|\S+", NUMBERS)
+    operations = OPERATIONS.split("|")
+    plain = [re.sub(r"\bx\b", number, text) for number in numbers for text in operations]
+    inside = ", ".join(f"{number} AS x{k}" for k, number in enumerate(numbers))
+    outside = [re.sub(r"\bx\b", f"x{k}", text) for k in range(len(numbers)) for text in operations]
+    for asked, tables in (
+        ([*numbers, *plain], "nums"),
+        (outside, f"(SELECT *, {inside} FROM nums) AS q"),
+    ):
+        text = ", ".join(f"{each} AS c{k}" for k, each in enumerate(asked))
+        original = f"SELECT {text} FROM {tables}"
+        bound = bind(original, {"nums": made})
+        assert bound.plan is not None
+        plan = normalize(bound.plan)
+        ours = lower(plan, table, outputs=bound.names).sql(TrickleSpark)
+        expected, actual = spark.sql(original), spark.sql(ours)
+        wrong = [
+            f"{each}: {a.dataType.simpleString()} became {b.dataType.simpleString()} "
+            f"and is inferred as {column.type.sql('spark')}"
+            for each, a, b, column in zip(
+                asked, expected.schema, actual.schema, plan.columns, strict=True
+            )
+            if a.dataType != b.dataType or column.type != _canonical(a.dataType.simpleString())
+        ]
+        assert wrong == []
 
 
 def _canonical(text: str) -> exp.DataType:

@@ -128,4 +128,14 @@ def is_collated(node: exp.Expr) -> bool:
     if isinstance(node, exp.Cast):
         # The type's own words: the name of a collation among them reads like a column.
         return node.to.find(exp.Column, exp.Collate) is not None
-    return isinstance(node, exp.Collate) or function_name(node) == "collate"
+    name = function_name(node)
+    if name in _WITH_TYPES:
+        texts = (text.name.lower() for text in node.find_all(exp.Literal) if text.is_string)
+        return any("collat" in text for text in texts)
+    return isinstance(node, exp.Collate) or name == "collate"
+
+
+_WITH_TYPES = frozenset(
+    {"from_json", "from_csv", "from_xml", "from_avro", "variant_get", "try_variant_get"}
+)
+"""Functions that are given types as texts."""

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.aggregates import arguments, function_name
 from spark_trickle.ir.decimals import decimal_type
+from spark_trickle.ir.scalars import whole_number
 from spark_trickle.sql.text import Text
 from spark_trickle.sql.types import coercion as c
 from spark_trickle.sql.types.result_types import Call, result_type
@@ -122,10 +123,9 @@ def _numbers(node: exp.Expression, left: exp.DataType, right: exp.DataType) -> e
 
 def _digits(node: exp.Expr, type: exp.DataType) -> tuple[int, int]:
     """Precision and scale of an operand; an integer literal counts only the digits it has."""
-    while isinstance(node, exp.Paren | exp.Neg):
-        node = node.this
-    if isinstance(node, exp.Literal) and not node.is_string and type.this in c.INTEGERS:
-        return len(node.name.lstrip("0")) or 1, 0
+    digits = whole_number(node)
+    if digits is not None and type.this in c.INTEGERS:
+        return len(digits.lstrip("0")) or 1, 0
     return c.as_decimal(type) or (38, 18)
 
 
@@ -220,11 +220,11 @@ def _negative(node: exp.Expression, text: Text) -> exp.DataType:
         # The sign belongs to the number: -2147483648 is an INT.
         return c.INT if node.this.name == str(2**31) else c.BIGINT
     fits = c.is_numeric(type) or c.is_interval(type) or c.is_unknown(type)
-    if not fits and type.this != c.Type.TEXT:
+    if not fits and type.this not in (c.Type.TEXT, c.Type.NULL):
         raise text.error(
             node, f"{c.spell(type)} cannot be negated", hint="cast it to a number first"
         )
-    return c.DOUBLE if type.this == c.Type.TEXT else type
+    return c.DOUBLE if type.this in (c.Type.TEXT, c.Type.NULL) else type
 
 
 def _bits(node: exp.Expression, _: Text) -> exp.DataType:
