@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import spark_trickle
 from spark_trickle import Lake, RefreshReport
 from spark_trickle.spark.desks import PACES
+from support.watched import contents
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -166,13 +168,16 @@ def _compare(lake: Lake, spark: SparkSession, found: dict[int, str]) -> None:
     for number, query in enumerate(QUERIES):
         if number not in found:
             with _told(found, number, "contents"):
-                _same(lake.table(f"q{number}"), spark.sql(query))
+                _same(lake.table(f"q{number}"), contents(lake, f"q{number}"), spark.sql(query))
 
 
-def _same(held: DataFrame, wanted: DataFrame) -> None:
-    types = [[field.dataType.simpleString() for field in f.schema] for f in (held, wanted)]
+def _same(shown: DataFrame, held: pa.Table, wanted: DataFrame) -> None:
+    types = [[field.dataType.simpleString() for field in f.schema] for f in (shown, wanted)]
     assert types[0] == types[1]
-    rows = [Counter(_plain(row) for row in frame.collect()) for frame in (held, wanted)]
+    rows = [
+        Counter(_plain(tuple(row.values())) for row in found.to_pylist())
+        for found in (held, wanted.toDF(*held.column_names).toArrow())
+    ]
     extra, missing = rows[0] - rows[1], rows[1] - rows[0]
     assert not extra + missing, f"extra {[*extra][:3]}, missing {[*missing][:3]}"
 

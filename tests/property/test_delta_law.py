@@ -10,7 +10,7 @@ import pytest
 from spark_trickle.compile import compile_query
 from spark_trickle.delta.support import Incremental
 from support.delta_law import Laboratory
-from support.examples import SOURCES, example, explained, failure_of
+from support.examples import SOURCES, example, explained
 from support.predicates import TESTS, TEXT_TESTS
 from support.queries import Data, Row
 
@@ -53,10 +53,16 @@ def laboratory() -> Iterator[Laboratory]:
 
 @pytest.mark.parametrize("start", range(0, EXAMPLES, BLOCK))
 def test_after_is_before_plus_delta(start: int, laboratory: Laboratory) -> None:
+    moved = 0
     for number in range(start, start + BLOCK):
         found = example(number)
-        if failure_of(found, laboratory) is not None:
+        query = compile_query(found.sql, SOURCES)
+        assert isinstance(query.verdict, Incremental), f"{found.sql}\n{query.verdict}"
+        laboratory.load(found.data)
+        if laboratory.check(query, found.sql, found.data) is not None:
             pytest.fail(explained(found))
+        moved += bool(laboratory.result_delta)
+    assert moved > BLOCK * 2 // 5, "the changes matter"
 
 
 def test_the_examples_hold_every_construct() -> None:
@@ -65,21 +71,11 @@ def test_the_examples_hold_every_construct() -> None:
     assert not rare
 
 
-def test_the_examples_are_incremental_and_change_something(laboratory: Laboratory) -> None:
-    moved = 0
-    for number in range(200):
-        found = example(number)
-        query = compile_query(found.sql, SOURCES)
-        assert isinstance(query.verdict, Incremental), f"{found.sql}\n{query.verdict}"
-        laboratory.load(found.data)
-        assert laboratory.check(query, found.sql, found.data) is None
-        moved += bool(laboratory.result_delta)
-    assert moved > 80
-
-
-@pytest.mark.parametrize("start", range(10_000, 10_120, 60))
+@pytest.mark.parametrize(
+    "start", [10_000, *(pytest.param(n, marks=pytest.mark.long) for n in (10_040, 10_080))]
+)
 def test_small_steps_end_where_one_big_change_ends(start: int, laboratory: Laboratory) -> None:
-    for number in range(start, start + 60):
+    for number in range(start, start + 40):
         found = example(number, depth=3)
         query = compile_query(found.sql, SOURCES)
         laboratory.load(found.data)

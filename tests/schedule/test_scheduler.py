@@ -40,6 +40,8 @@ TOTALS = "SELECT customer, sum(amount) AS total FROM orders GROUP BY customer"
 
 
 def eventually(what: Callable[[], object], seconds: float = 240.0) -> None:
+    """It comes true. How soon is not measured here, where other tests may have the machine: see
+    test_daemons.py."""
     until = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < until, "it never came true"
