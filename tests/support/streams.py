@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+import pyarrow as pa
+
 from spark_trickle import Lake
 from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.refresh.by_text import verified_frame
+from spark_trickle.maintain.refresh.pinned import source_size
+from spark_trickle.storage.read.reader import read_scan
+from spark_trickle.storage.records import TableName
 from support.lakes import located, rows_of
 
 
@@ -21,8 +27,41 @@ def refreshed(lake: Lake, name: str, *modes: str) -> RefreshReport:
 def assert_exact(lake: Lake, *names: str) -> None:
     """The contents equal the defining query at the frontier, row by row."""
     for name in names:
-        difference = lake.verify(name)
-        assert not difference, f"{name} differs:\n{difference.rows.to_pylist()[:5]}"
+        if not _plainly_equal(lake, name):
+            difference = lake.verify(name)
+            assert not difference, f"{name} differs:\n{difference.rows.to_pylist()[:5]}"
+
+
+FEW = 20_000
+
+
+def _plainly_equal(lake: Lake, name: str) -> bool:
+    """Whether few rows, read here, are just those that Spark answers: one query, nothing written.
+
+    What is not plainly the same (-0.0, the order of a map) is for ``verify`` to judge.
+    """
+    streams = lake._streams
+    stream, tx = streams._pinned(name)
+    stored = tx.scan(TableName.of(stream.name))
+    run = streams._refresher.run(tx, stream.query, stream.dialect, stream.meaning)
+    try:
+        now = lake._catalog.at(tx.base) if stream.follows else None
+        pinned = streams._refresher.pinned(stream, now)
+        rows, bytes = source_size(pinned)
+        if stored.rows > FEW or rows > FEW:
+            return False
+        run.reads(bytes, tiny=True)
+        compiled = streams._refresher.compile(stream)
+        frame = verified_frame(lake._engine, run, stream, compiled, pinned)
+        return _bag(frame.toArrow()) == _bag(read_scan(stored))
+    finally:
+        run.close()
+        tx.rollback()
+
+
+def _bag(found: pa.Table) -> Counter[str]:
+    columns = [column.to_pylist() for column in found.columns]
+    return Counter(map(repr, zip(*columns, strict=True)))
 
 
 def rows(lake: Lake, name: str) -> list[tuple[object, ...]]:

@@ -66,7 +66,7 @@ def _chain(
     if not parts:
         return none
     if len(parts) == 1:
-        return parts[0].copy()
+        return duplicate(parts[0])
     result = _operand(parts[0].copy(), kind)
     for part in parts[1:]:
         result = kind(this=result, expression=_operand(part.copy(), kind))
@@ -183,6 +183,9 @@ def substitute(
             copy = _no_literal(copy, node.type)
         return copy if _stands_alone(node) else enclosed(copy)
 
+    if type(expression) is exp.Column:  # as most are, and then there is no tree to walk
+        found = replacements.get(column_id(expression))
+        return duplicate(expression if found is None else found)
     return expression.transform(replace)
 
 
