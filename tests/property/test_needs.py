@@ -150,7 +150,6 @@ SIEVE_MUTANTS = [
 
 
 FIRST = {
-    right_side_gives_bounds_to_the_left: 30_040,
     values_of_one_need_only: 30_030,
     one_side_of_or_is_enough: 30_130,
     only_the_first_of_a_list: 30_110,
