@@ -15,8 +15,6 @@ from spark_trickle.maintain.apply import locating
 from spark_trickle.maintain.gather import finding
 from spark_trickle.maintain.refresh import compute, pinned
 from spark_trickle.maintain.refresh.compute import Computation
-from spark_trickle.spark.desks import PACES
-from spark_trickle.storage.read.reader import read_scan
 
 ZONE = "Asia/Kolkata"
 
@@ -50,7 +48,7 @@ def _check(lake: spark_trickle.Lake, held: dict[str, pa.Table], path: str) -> li
     for name, query in edges.QUERIES.items():
         plain = query.replace("FROM a", "FROM plain_a").replace("JOIN b", "JOIN plain_b")
         wanted = edges.contents(lake.spark.sql(plain).toArrow())
-        found = edges.contents(read_scan(lake._catalog.scan(name)))
+        found = edges.contents(lake.table(name).toArrow())
         if found != wanted:
             gone, more = list((wanted - found).items()), list((found - wanted).items())
             wrong.append([path, name, repr(gone[:3]), repr(more[:3])])
@@ -61,8 +59,7 @@ def main(folder: str) -> None:
     settings = spark_trickle.Settings(
         time_zone=ZONE,
         inline_row_limit=3,
-        # The queries are wide and their rows are few: compiling them would take most of the time.
-        spark={"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", **PACES["tiny"]},
+        spark={"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"},
     )
     lake = spark_trickle.connect(folder, settings=settings)
     held: dict[str, pa.Table] = {}
