@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -104,6 +105,14 @@ def test_a_wave_and_the_scheduler(timed: Lake, clock: Clock) -> None:
     assert modes == {"recent": "DIFFERENTIAL", "above": "DIFFERENTIAL"}
     assert rows(timed, "above") == [(2,)]
     assert {r.effective_mode for r in timed.refresh_all()} == {"NO_DATA"}
+    for name in ("recent", "above"):
+        timed.alter_stream_table(name, schedule="200ms")
+    with timed.scheduler():
+        clock.jump(hours=1)
+        until = time.monotonic() + 60
+        while rows(timed, "above") != [(1,)] and time.monotonic() < until:
+            time.sleep(0.1)
+    assert rows(timed, "above") == [(1,)]
 
 
 @pytest.mark.parametrize("options", [{"refresh_mode": "IMMEDIATE"}, {"fast_path": True}])
