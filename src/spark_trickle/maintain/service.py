@@ -19,6 +19,7 @@ from spark_trickle.errors import (
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.definer import MODES, Definer, Definition
 from spark_trickle.maintain.define.explaining import Explainer
+from spark_trickle.maintain.define.layout import needs_state
 from spark_trickle.maintain.define.preview import preview
 from spark_trickle.maintain.define.writing import definition_of, over_tables
 from spark_trickle.maintain.guard import Guard
@@ -53,6 +54,7 @@ from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.commit import latest_ids
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
+NEW_MODE = Choice("FULL", "NEW_MODE", "from now on it is kept by deltas, which need private state")
 NEW_QUERY = Choice("FULL", "NEW_QUERY", "the query changed")
 REPAIR = Choice("FULL", "REPAIR", "a repair was asked for")
 RESYNC = Choice("FULL", "RESYNC", "from now on it follows every commit")
@@ -153,6 +155,8 @@ class StreamTables:
                 self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
         elif replace(changed, populated=True).follows and not stream.follows:
             self._definer.rebuild(changed, definition_of(changed), self.all(), RESYNC)
+        elif needs_state(stream, changed, self._refresher.compile):
+            self._definer.rebuild(changed, definition_of(changed), self.all(), NEW_MODE)
         else:
             self._set(stream, changed)
 
@@ -347,6 +351,8 @@ class StreamTables:
         )
         if not same:
             return self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
+        if needs_state(there, changed, self._refresher.compile):
+            return self._definer.rebuild(changed, wanted, self.all(), NEW_MODE)
         if replace(changed, generation=there.generation) != there:
             self._set(there, changed)
         return None

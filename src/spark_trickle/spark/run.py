@@ -176,6 +176,34 @@ class Run:
         self.spark_queries += queries
         return found
 
+    def query(self, sql: str) -> DataFrame:
+        with spark_errors():
+            return self.spark.sql(sql)
+
+    def whole(self, frame: DataFrame, most: int, *, probably: bool) -> Rows:
+        """All rows of a frame, each of weight 1: as Arrow if they are at most ``most``, else in files.
+
+        ``probably``: they are few, as far as is known; if not, they are computed twice.
+        """
+        with spark_errors():
+            frame = frame.withColumn(WEIGHT, F.lit(1).cast("bigint"))
+            if probably:
+                self.spark_queries += 1
+                reach("refresh-query-sent")
+                found = frame.limit(most + 1).toArrow()
+                if found.num_rows <= most:
+                    return found
+            spill = self._spill(frame)
+        if spill.rows > most:
+            return spill
+        paths = [path for path, _ in self._files.list(spill.folder, recursive=False)]
+        files = [path for path in paths if path.endswith(".parquet")]
+        return pa.concat_tables([self._files.parquet(path).read() for path in files])
+
+    def again(self, spill: Spill, names: Sequence[str]) -> DataFrame:
+        """Some columns of a large result."""
+        return self._spilled(spill).select(*(quote(name) for name in names))
+
     def spill(self, sql: str) -> Spill:
         """The rows of a query in files, written by executors."""
         with spark_errors():

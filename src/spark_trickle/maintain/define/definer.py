@@ -28,6 +28,7 @@ from spark_trickle.maintain.define.holding import (
 )
 from spark_trickle.maintain.define.layout import (
     create_parts,
+    create_result,
     create_table,
     names_after,
     segments_of,
@@ -35,7 +36,7 @@ from spark_trickle.maintain.define.layout import (
 from spark_trickle.maintain.records import graph, view_uses
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import Bound
-from spark_trickle.maintain.records.streams import ACTIVE, RefreshReport, Source, StreamTable
+from spark_trickle.maintain.records.streams import ACTIVE, FULL, RefreshReport, Source, StreamTable
 from spark_trickle.maintain.refresh.by_text import text_frame
 from spark_trickle.maintain.refresh.outcome import Phases
 from spark_trickle.maintain.refresh.pinned import Pinned
@@ -74,6 +75,11 @@ class Definition:
     """Whether commits shall fold their changes into it, whatever the mode."""
     cluster_by: tuple[str, ...] = ()
     """What the files of the result are sorted by; none: the key by which its rows are found."""
+
+    @property
+    def by_text(self) -> bool:
+        """Whether no delta is ever asked for, so that no private state is needed."""
+        return self.refresh_mode == FULL and not self.fast_path
 
 
 @dataclass
@@ -300,9 +306,16 @@ class Definer:
                 same_shape(shape, found)
             return found
 
-        if isinstance(compiled.verdict, FullOnly):
-            if RESULT not in made:
-                made[RESULT] = create_table(tx, wanted.name, shape, [])
+        by_text = isinstance(compiled.verdict, FullOnly) or (wanted.by_text and not compiled.timed)
+        if by_text and RESULT in made:
+            pass
+        elif isinstance(compiled.verdict, FullOnly):
+            made[RESULT] = create_table(tx, wanted.name, shape, [])
+        elif by_text:
+            columns = list(zip(compiled.bound.names, (type for _, type in shape), strict=True))
+            made[RESULT] = create_result(
+                tx, wanted.name, compiled.result, columns, wanted.cluster_by
+            )
         else:
             create_parts(tx, wanted.name, compiled, types, made, wanted.cluster_by)
         return StreamTable(

@@ -54,12 +54,24 @@ def create_parts(
         columns = types(part)
         if part.name in made:
             continue
-        place = name if part.name == RESULT else TableName(HIDDEN_SCHEMA, f"{token}{part.name}")
-        keys = [key.name for key in part.keys]
         if part.name == RESULT:
-            wanted = {name.lower() for name in cluster_by}
-            keys = [column for column, _ in columns if column.lower() in wanted] or keys
-        made[part.name] = create_table(tx, place, columns, keys)
+            made[RESULT] = create_result(tx, name, part, columns, cluster_by)
+            continue
+        place = TableName(HIDDEN_SCHEMA, f"{token}{part.name}")
+        made[part.name] = create_table(tx, place, columns, [key.name for key in part.keys])
+
+
+def create_result(
+    tx: Transaction,
+    name: TableName,
+    part: Part,
+    columns: Sequence[tuple[str, str]],
+    cluster_by: Sequence[str],
+) -> Table:
+    """The table that users see."""
+    wanted = {column.lower() for column in cluster_by}
+    keys = [column for column, _ in columns if column.lower() in wanted]
+    return create_table(tx, name, columns, keys or [key.name for key in part.keys])
 
 
 def create_table(
@@ -110,7 +122,18 @@ def stored(tables: dict[str, Table], compiled: CompiledQuery) -> dict[str, Store
             single=_is_single(part, parts),
         )
         for name, part in parts.items()
+        if name in tables
     }
+
+
+def needs_state(
+    stream: StreamTable, changed: StreamTable, compile: Callable[[StreamTable], CompiledQuery]
+) -> bool:
+    """Whether it was computed by its text alone and shall be kept by deltas, which need state."""
+    if not stream.by_text or changed.by_text:
+        return False
+    compiled = compile(stream)
+    return not isinstance(compiled.verdict, FullOnly) and len(all_parts(compiled)) > 1
 
 
 def _is_single(part: Part, parts: dict[str, Part]) -> bool:

@@ -19,7 +19,7 @@ from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.versions.transaction import Connection
 
 ACTIVE, SUSPENDED, ERROR = "ACTIVE", "SUSPENDED", "ERROR"
-IMMEDIATE = "IMMEDIATE"
+FULL, IMMEDIATE = "FULL", "IMMEDIATE"
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS trickle_stream_table (
@@ -107,6 +107,11 @@ class StreamTable:
     def follows(self) -> bool:
         """Whether every commit that changes a source keeps the contents up to date."""
         return self.refresh_mode == IMMEDIATE and self.status == ACTIVE and self.populated
+
+    @property
+    def by_text(self) -> bool:
+        """Whether it is only ever computed in full, so that it keeps no private state."""
+        return self.refresh_mode == FULL and not self.fast_path and not self.segments
 
     def at(self, version: int, only: Collection[str] | None = None) -> StreamTable:
         """With all sources, or some of them, at one version."""

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery
+from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.postgres import table_columns
-from spark_trickle.maintain.apply.delta import Applied, Stored, apply_delta
 from spark_trickle.maintain.records.streams import StreamTable
-from spark_trickle.maintain.refresh.compute import FEW
-from spark_trickle.maintain.refresh.outcome import same_columns
 from spark_trickle.maintain.refresh.pinned import Pinned, PinnedSource
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import parse_query
@@ -22,7 +20,6 @@ from spark_trickle.sql.pg.queries import Columns
 from spark_trickle.statements.clock import at_moment
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.parse import Query, parse_statement
-from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
@@ -75,16 +72,22 @@ def verified_frame(
     return text_frame(engine, run, tree.sql(TrickleSpark), "spark", pinned, stream.clock)
 
 
-def rerun(
+def whole_frame(
     engine: Engine,
     run: Run,
-    tx: Transaction,
     stream: StreamTable,
+    compiled: CompiledQuery,
     pinned: Mapping[str, Pinned],
-    stored: Stored,
-) -> Applied:
-    """A query that has no plan: its own text again, and the difference to what is stored."""
-    frame = text_frame(engine, run, stream.query, stream.dialect, pinned)
-    same_columns(stream, stored.table, [name for name, _ in run.shape(frame)])
-    spilled = run.spill_difference(frame, tx.scan(stored.table))
-    return apply_delta(run, tx, stored, run.small(spilled, FEW))
+) -> DataFrame:
+    """All rows of a query without temporal filters; a TopK's ties are broken as they are everywhere.
+
+    Nothing is sorted in vain: a table has no order.
+    """
+    if isinstance(compiled.verdict, FullOnly):
+        return text_frame(engine, run, stream.query, stream.dialect, pinned)
+    tree = compiled.parsed.tree
+    if tree.args.get("order") and not (tree.args.get("limit") or tree.args.get("offset")):
+        tree = tree.copy()
+        tree.set("order", None)
+        return text_frame(engine, run, tree.sql(TrickleSpark), "spark", pinned)
+    return verified_frame(engine, run, stream, compiled, pinned)

@@ -10,15 +10,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, PartDelta, render
-from spark_trickle.delta.change import difference
 from spark_trickle.delta.needs import Need, Origins, by_deltas
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.views import viewed
 from spark_trickle.errors import ExecutionError
-from spark_trickle.ir.nodes import Node, Scan
 from spark_trickle.ir.types import Column, Version
-from spark_trickle.ir.walk import fresh_ids, scans
-from spark_trickle.lower.query import lower, lower_delta
+from spark_trickle.ir.walk import scans
+from spark_trickle.lower.query import lower
 from spark_trickle.maintain.apply.delta import Applied, Stored, apply_delta
 from spark_trickle.maintain.apply.matching import subtract
 from spark_trickle.maintain.apply.states import one_row
@@ -29,6 +27,7 @@ from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.netting import net, of_view
 from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.reserve import Moved, Reserve, fill, in_memory, move
+from spark_trickle.maintain.refresh.whole import FEW, compared, difference, few
 from spark_trickle.maintain.timed.change import TimedDelta, only_inserted
 from spark_trickle.maintain.timed.clocks import Shown
 from spark_trickle.spark.spill import Rows, Spill
@@ -42,9 +41,6 @@ from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
-
-FEW = 200_000
-"""Deltas of parts of up to this many rows are applied in this process."""
 
 TINY = 50_000
 """Up to this many rows Spark is not worth compiling for."""
@@ -80,29 +76,27 @@ class Computation:
 
     def full(self) -> None:
         """Every part anew; what is published is the difference to what is stored."""
-        parts = self.compiled.segments if self.reserve else self.compiled.parts
-        for part in parts:
-            ids = fresh_ids(part.plan)
-            own = Scan(part.name, tuple(map(ids.copy, part.columns)), Version.BEFORE)
-            empty = self.tx.scan(self.stored[part.name].table).rows == 0
-            plan = part.plan if empty else difference(part.plan, own)
-            self._apply(part.name, self._whole(part, plan))
+        for part in self.compiled.segments if self.reserve else self.compiled.parts:
+            self._apply(part.name, self._whole(part))
         if self.reserve is not None:
             self._refill(self.reserve)
 
-    def _whole(self, part: Part, plan: Node) -> Rows:
-        """All rows of a plan; few of them are worked on here, if that is proven."""
+    def _whole(self, part: Part) -> Rows:
+        """The difference to all rows of a part; few of them are worked on here, if that is proven."""
         names = [column.name for column in part.columns]
-        tables, most, here = locally.Tables(self._scan), self.catalog.settings.local_rows, None
-        if most and tables.few(plan, most):
-            here = locally.whole(plan, names, tables, ansi=self.compiled.ansi)
-        if here is not None and not locally.doubted():
-            self.run.note_read(tables.taken.rows, tables.taken.bytes)
-            return here
-        query = lower_delta(plan, self._names(), outputs=names)
-        there = self.run.small(self.run.spill(render(query)), FEW)
+        here, stored = None, self.tx.scan(self.stored[part.name].table)
+        tables, most = locally.Tables(self._scan), self.catalog.settings.local_rows
+        if most and few(stored) and tables.few(part.plan, most):
+            here = locally.whole(part.plan, names, tables, ansi=self.compiled.ansi)
+        if here is not None:
+            here = compared(self.run, stored, here)
+            if not locally.doubted():
+                self.run.note_read(tables.taken.rows, tables.taken.bytes)
+                return here
+        query = lower(part.plan, self._names(), outputs=names)
+        there = difference(self.run, stored, self.run.query(render(query)))
         if here is not None and not isinstance(there, Spill):
-            locally.check(part.name, here, there)
+            locally.check(part.name, here, self._conform(part.name, there))
         return there
 
     def differential(self) -> None:

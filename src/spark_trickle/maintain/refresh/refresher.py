@@ -27,12 +27,11 @@ from spark_trickle.errors import (
     UnsupportedQueryError,
 )
 from spark_trickle.execute.engine import Engine
-from spark_trickle.maintain.apply.delta import Applied
+from spark_trickle.maintain.apply.delta import Applied, apply_delta
 from spark_trickle.maintain.define.compiling import Compiler
 from spark_trickle.maintain.define.layout import stored_parts
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
-from spark_trickle.maintain.refresh.by_text import rerun
 from spark_trickle.maintain.refresh.compute import Computation
 from spark_trickle.maintain.refresh.outcome import (
     NOTHING,
@@ -51,6 +50,7 @@ from spark_trickle.maintain.refresh.outcome import (
 from spark_trickle.maintain.refresh.pinned import Pinned, pinned_source, source_size
 from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.maintain.refresh.strategy import Choice, choose
+from spark_trickle.maintain.refresh.whole import by_text
 from spark_trickle.maintain.timed.asking import clocks_by
 from spark_trickle.maintain.timed.clocks import Clocks, clocks, micros
 from spark_trickle.maintain.timed.here import NotHere, by_rule
@@ -304,9 +304,10 @@ class Refresher:
         source_rows, source_bytes = source_size(pinned)
         if choice.mode == "FULL":
             run.reads(source_bytes)
-        if isinstance(compiled.verdict, FullOnly):
+        if isinstance(compiled.verdict, FullOnly) or (stream.by_text and not compiled.timed):
             with bugs_told(stream, compiled):
-                applied = {RESULT: rerun(self.engine, run, tx, stream, pinned, stored[RESULT])}
+                rows = by_text(self.engine, run, tx, stream, compiled, pinned)
+                applied = {RESULT: apply_delta(run, tx, stored[RESULT], rows)}
         else:
             reserve = reserve_of(compiled)
             work = Computation(

@@ -11,7 +11,7 @@ from spark_trickle.maintain.watch.facts import Facts, State
 OK, WARNING, CRITICAL = "OK", "WARNING", "CRITICAL"
 LATE = 2.0
 """So many times its target a stream table may be late before it is told."""
-_EXPECTED_FULL = ("ASKED", "INITIALIZE", "NEW_QUERY", "REPAIR", "REMEASURE")
+_EXPECTED_FULL = ("ASKED", "INITIALIZE", "NEW_MODE", "NEW_QUERY", "REPAIR", "REMEASURE")
 _REFILLS = ("RESERVE_DRY", "LARGE_DELTA")
 
 
