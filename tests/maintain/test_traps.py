@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from spark_trickle import Lake
 from spark_trickle.errors import SourceChangedError
 from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.refresh import refresher
 from spark_trickle.maintain.refresh.compute import Computation
 from spark_trickle.storage.upkeep import maintenance
 from support.streams import assert_exact, refreshed, rows
@@ -45,16 +47,19 @@ def test_b1_versions_are_pinned_before_anything_is_read(
     """Rows that others commit while a refresh computes are neither missed nor counted twice."""
     summed(small, mode=mode)
     small.sql("INSERT INTO t VALUES (1, 10)")
-    method = "differential" if mode == "DIFFERENTIAL" else "full"
-    compute = getattr(Computation, method)
+    where, method = (
+        (Computation, "differential") if mode == "DIFFERENTIAL" else (refresher, "by_text")
+    )
+    compute = getattr(where, method)
 
-    def with_a_writer(self: Computation) -> None:
+    def with_a_writer(*given: Any) -> Any:
         small.sql("INSERT INTO t VALUES (1, 100)")
-        compute(self)
+        found = compute(*given)
         small.sql("DELETE FROM t WHERE v = 2")
+        return found
 
     pinned = small.version
-    monkeypatch.setattr(Computation, method, with_a_writer)
+    monkeypatch.setattr(where, method, with_a_writer)
     report = small.refresh_stream_table("s")
     monkeypatch.undo()
     assert report.sources["t"][1] == pinned
