@@ -156,7 +156,8 @@ class StreamTables:
         elif replace(changed, populated=True).follows and not stream.follows:
             self._definer.rebuild(changed, definition_of(changed), self.all(), RESYNC)
         elif needs_state(stream, changed, self._refresher.compile):
-            self._definer.rebuild(changed, definition_of(changed), self.all(), NEW_MODE)
+            wanted = replace(definition_of(changed), initialize=stream.populated)
+            self._definer.rebuild(changed, wanted, self.all(), NEW_MODE)
         else:
             self._set(stream, changed)
 
@@ -352,6 +353,7 @@ class StreamTables:
         if not same:
             return self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
         if needs_state(there, changed, self._refresher.compile):
+            wanted = replace(wanted, initialize=there.populated)
             return self._definer.rebuild(changed, wanted, self.all(), NEW_MODE)
         if replace(changed, generation=there.generation) != there:
             self._set(there, changed)
