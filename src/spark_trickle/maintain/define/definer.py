@@ -27,9 +27,8 @@ from spark_trickle.maintain.define.holding import (
     unread,
 )
 from spark_trickle.maintain.define.layout import (
+    create_alone,
     create_parts,
-    create_result,
-    create_table,
     names_after,
     segments_of,
 )
@@ -306,16 +305,9 @@ class Definer:
                 same_shape(shape, found)
             return found
 
-        by_text = isinstance(compiled.verdict, FullOnly) or (wanted.by_text and not compiled.timed)
-        if by_text and RESULT in made:
-            pass
-        elif isinstance(compiled.verdict, FullOnly):
-            made[RESULT] = create_table(tx, wanted.name, shape, [])
-        elif by_text:
-            columns = list(zip(compiled.bound.names, (type for _, type in shape), strict=True))
-            made[RESULT] = create_result(
-                tx, wanted.name, compiled.result, columns, wanted.cluster_by
-            )
+        if isinstance(compiled.verdict, FullOnly) or (wanted.by_text and not compiled.timed):
+            if RESULT not in made:
+                made[RESULT] = create_alone(tx, wanted.name, compiled, shape, wanted.cluster_by)
         else:
             create_parts(tx, wanted.name, compiled, types, made, wanted.cluster_by)
         return StreamTable(

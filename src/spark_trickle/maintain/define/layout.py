@@ -61,6 +61,20 @@ def create_parts(
         made[part.name] = create_table(tx, place, columns, [key.name for key in part.keys])
 
 
+def create_alone(
+    tx: Transaction,
+    name: TableName,
+    compiled: CompiledQuery,
+    shape: Sequence[tuple[str, str]],
+    cluster_by: Sequence[str],
+) -> Table:
+    """The table of a query that keeps no state; ``shape``: what Spark says of its text."""
+    if isinstance(compiled.verdict, FullOnly):
+        return create_table(tx, name, shape, [])
+    columns = list(zip(compiled.bound.names, (type for _, type in shape), strict=True))
+    return create_result(tx, name, compiled.result, columns, cluster_by)
+
+
 def create_result(
     tx: Transaction,
     name: TableName,
