@@ -136,10 +136,14 @@ def test_b3_a_transaction_that_commits_late_is_not_skipped(small: Lake) -> None:
 
 def test_b4_the_effective_mode_is_what_ran(small: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
-    for method in ("full", "differential"):
-        work = getattr(Computation, method)
+    for where, method, mode in (
+        (Computation, "full", "full"),
+        (refresher, "by_text", "full"),
+        (Computation, "differential", "differential"),
+    ):
+        work = getattr(where, method)
         monkeypatch.setattr(
-            Computation, method, lambda self, m=method, w=work: (ran.append(m), w(self))[1]
+            where, method, lambda *given, m=mode, w=work: (ran.append(m), w(*given))[1]
         )
     summed(small, "strict")
     summed(small, "always", mode="FULL")
