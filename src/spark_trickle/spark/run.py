@@ -181,24 +181,19 @@ class Run:
             return self.spark.sql(sql)
 
     def whole(self, frame: DataFrame, most: int, *, probably: bool) -> Rows:
-        """All rows of a frame, each of weight 1: as Arrow if they are at most ``most``, else in files.
+        """All rows of a frame, each of weight 1: as Arrow if they are few and fit, else in files.
 
         ``probably``: they are few, as far as is known; if not, they are computed twice.
         """
         with spark_errors():
             frame = frame.withColumn(WEIGHT, F.lit(1).cast("bigint"))
             if probably:
-                self.spark_queries += 1
                 reach("refresh-query-sent")
-                found = frame.limit(most + 1).toArrow()
-                if found.num_rows <= most:
+                found = self._few(frame, most)
+                if found is not None:
                     return found
             spill = self._spill(frame)
-        if spill.rows > most:
-            return spill
-        paths = [path for path, _ in self._files.list(spill.folder, recursive=False)]
-        files = [path for path in paths if path.endswith(".parquet")]
-        return pa.concat_tables([self._files.parquet(path).read() for path in files])
+        return self.small(spill, most)
 
     def again(self, spill: Spill, names: Sequence[str]) -> DataFrame:
         """Some columns of a large result."""

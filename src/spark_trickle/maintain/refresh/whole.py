@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.execute.engine import Engine
+from spark_trickle.maintain.apply.locating import READ_HERE
 from spark_trickle.maintain.apply.matching import subtract
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh import locally
@@ -80,7 +81,8 @@ def by_text(
 
 def few(stored: ScanPlan) -> bool:
     """Whether what is stored may be compared in this process."""
-    return stored.rows <= FEW and all(_FLAT.fullmatch(c.type) for c in stored.table.columns)
+    flat = all(_FLAT.fullmatch(column.type) for column in stored.table.columns)
+    return flat and stored.rows <= FEW and stored.bytes <= READ_HERE
 
 
 def difference(run: Run, stored: ScanPlan, frame: DataFrame) -> Rows:
