@@ -29,7 +29,7 @@ from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import Node, Project, TopK
 from spark_trickle.ir.temporal import NUMBER, Timed
 from spark_trickle.ir.types import Notice, Source, Version
-from spark_trickle.ir.walk import scans
+from spark_trickle.ir.walk import scans, used_columns
 from spark_trickle.lower.query import TableNames, lower, lower_delta
 from spark_trickle.normalize.merge import merge
 from spark_trickle.normalize.pipeline import normalize
@@ -136,6 +136,11 @@ class CompiledQuery:
     def parsed(self) -> Parsed:
         """The syntax tree; ``bind`` has read its own."""
         return parse_query(self.sql, self.dialect)
+
+    @cached_property
+    def used(self) -> frozenset[int]:
+        """The columns of the bound plan that the query makes use of."""
+        return frozenset() if self.bound.plan is None else used_columns(self.bound.plan)
 
     @cached_property
     def volatile(self) -> bool:

@@ -276,3 +276,13 @@ def at(node: Node, version: Version) -> Node:
         return replace(found, version=version) if isinstance(found, Scan) else found
 
     return transform_up(node, rule)
+
+
+def used_columns(plan: Node) -> frozenset[int]:
+    """The columns of all nodes that the plan makes use of, those it gives included."""
+    used = {column.id for column in plan.columns}
+    for node in nodes(plan):
+        used |= reads(node)
+        if isinstance(node, Distinct | UnionAll):
+            used |= {column.id for child in children(node) for column in child.columns}
+    return frozenset(used)

@@ -23,7 +23,7 @@ from spark_trickle.maintain.define.layout import needs_state
 from spark_trickle.maintain.define.preview import preview
 from spark_trickle.maintain.define.writing import definition_of, over_tables
 from spark_trickle.maintain.guard import Guard
-from spark_trickle.maintain.immediate.fast import FastPaths
+from spark_trickle.maintain.immediate.fast import FastPaths, is_followed
 from spark_trickle.maintain.immediate.reconciling import reconcile
 from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import batches, graph
@@ -87,9 +87,16 @@ class StreamTables:
         with self._catalog.reading() as connection:
             return records.load(connection)
 
+    def followed(self) -> list[StreamTable]:
+        """Those that commits bring up to date."""
+        with self._catalog.reading() as connection:
+            return records.load_some(connection, is_followed)
+
     def find(self, name: str | TableName) -> StreamTable | None:
         key = TableName.of(name).key
-        return next((t for t in self.all() if TableName.of(t.name).key == key), None)
+        with self._catalog.reading() as connection:
+            found = records.load_some(connection, lambda t: TableName.of(t.name).key == key)
+        return found[0] if found else None
 
     def get(self, name: str | TableName) -> StreamTable:
         found = self.find(name)

@@ -12,8 +12,7 @@ from spark_trickle.compile import CompiledQuery, compile_query
 from spark_trickle.errors import NameHint, NotFoundError
 from spark_trickle.execute.states import table_name
 from spark_trickle.execute.views import sources_for
-from spark_trickle.ir.nodes import Distinct, UnionAll
-from spark_trickle.ir.walk import children, nodes, reads, scans
+from spark_trickle.ir.walk import scans
 from spark_trickle.maintain.records.streams import Source as Origin
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.spark.facts import Meaning
@@ -112,13 +111,8 @@ def columns_used(compiled: CompiledQuery, source: Origin) -> set[str]:
     if plan is None:
         named = _named(compiled.parsed.tree)
         return {c.name.lower() for c in source.bound.columns} if named is None else named
-    used = {c.id for c in plan.columns}
-    for node in nodes(plan):
-        used |= reads(node)
-        if isinstance(node, Distinct | UnionAll):
-            used |= {c.id for child in children(node) for c in child.columns}
     found = (c for scan in scans(plan) if scan.source == source.name for c in scan.columns)
-    return {c.name.lower() for c in found if c.id in used}
+    return {c.name.lower() for c in found if c.id in compiled.used}
 
 
 def _named(tree: exp.Expr) -> set[str] | None:

@@ -38,7 +38,7 @@ class StreamTableParticipant:
     def before_read(self, tx: Transaction, table: Table) -> None:
         """An IMMEDIATE stream table shows what the transaction wrote."""
         if table.id >= 0 and tx.writes:
-            streams = self.service().all()
+            streams = self.service().followed()
             if any(stream.uuid == table.uuid and stream.follows for stream in streams):
                 self.service().upkeep.bring_up(tx, streams, table.uuid)
 
@@ -51,7 +51,7 @@ class StreamTableParticipant:
         if not tx.writes:
             return ()
         service = self.service()
-        streams = service.all()
+        streams = service.followed()
         folded = service.fast.choose(tx, streams)
         for follower in folded:  # what was computed for a read is done anew under the lock
             for table in (follower.memory.segment, follower.memory.result):

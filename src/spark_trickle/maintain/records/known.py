@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 TABLE = "CREATE TABLE IF NOT EXISTS trickle_stamp (stamp BIGINT NOT NULL)"
 _LAKES = 8
 """So many states are kept: one for each lake that is open, and a few that are being made."""
+_FEW = 100
+"""So many are looked for by name, more are read with all others."""
 _states: OrderedDict[int, dict[str, StreamTable]] = OrderedDict()
 _lock = threading.Lock()
 
@@ -53,30 +55,35 @@ def keep(stamp: int | None, streams: Sequence[StreamTable]) -> None:
 
 
 def recall(
-    connection: Connection, stamp: int | None, only: str | None = None
+    connection: Connection, stamp: int | None, wanted: Callable[[StreamTable], bool] | None = None
 ) -> list[StreamTable] | None:
-    """All stream tables, or one, with their frontiers as they are now; None if they must be read."""
+    """All stream tables, or those that are wanted for anything but their frontiers, as they are now;
+    None if they must be read."""
     with _lock:
         state = _states.get(stamp) if stamp is not None else None
         if state is None or stamp is None:
             return None
         _states.move_to_end(stamp)
-    where, given = ("", ()) if only is None else (" WHERE stream_uuid = ?", (only,))
+    chosen = [each for each in state.values() if wanted is None or wanted(each)]
+    few = len(chosen) <= _FEW
+    where = f" WHERE stream_uuid IN ({', '.join('?' * len(chosen))})" if few else ""
+    given = [stream.uuid for stream in chosen] if few else []
+    if not chosen:
+        return []
     rows = connection.execute(
         f"SELECT stream_uuid, source_uuid, version FROM trickle_source{where}", given
     )
     versions = {(stream, source): version for stream, source, version in rows}
     clocks: dict[str, int] = {}
-    if any(stream.clock is not None for stream in state.values()):
-        clocks = dict(
-            connection.execute(f"SELECT stream_uuid, clock FROM trickle_clock{where}", given)
-        )
+    if any(stream.clock is not None for stream in chosen):
+        ticked = f"SELECT stream_uuid, clock FROM trickle_clock{where}"
+        clocks = dict(connection.execute(ticked, given))
     found = []
-    for uuid in state if only is None else {only} & state.keys():
-        stream = state[uuid]
+    for stream in chosen:
+        uuid, moment = stream.uuid, clocks.get(stream.uuid)
         same = all(versions[uuid, source.uuid] == source.version for source in stream.sources)
-        if not same or stream.clock != clocks.get(uuid):
+        if not same or stream.clock != moment:
             moved = tuple(replace(s, version=versions[uuid, s.uuid]) for s in stream.sources)
-            stream = state[uuid] = replace(stream, sources=moved, clock=clocks.get(uuid))
+            stream = state[uuid] = replace(stream, sources=moved, clock=moment)
         found.append(stream)
     return found

@@ -7,7 +7,7 @@ same name. Contents, private state, frontier and history change in one catalog t
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -155,12 +155,19 @@ def load(connection: Connection, only: str | None = None) -> list[StreamTable]:
     if not connection.has_table("trickle_stream_table"):
         return []
     stamp = known.stamp(connection)
-    found = known.recall(connection, stamp, only)
+    found = known.recall(connection, stamp, None if only is None else lambda s: s.uuid == only)
     if found is None:
         found = _read(connection, only)
         if only is None:
             known.keep(stamp, found)
     return found
+
+
+def load_some(connection: Connection, wanted: Callable[[StreamTable], bool]) -> list[StreamTable]:
+    """Those of all stream tables that are wanted, whatever their frontiers."""
+    stamp = known.stamp(connection) if connection.has_table("trickle_stream_table") else None
+    found = known.recall(connection, stamp, wanted)
+    return list(filter(wanted, load(connection))) if found is None else found
 
 
 def _read(connection: Connection, only: str | None) -> list[StreamTable]:

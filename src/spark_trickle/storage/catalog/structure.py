@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from spark_trickle.errors import NotFoundError, names_hint
@@ -77,11 +78,19 @@ class Structure:
             )
         return found
 
+    @cached_property
+    def _ids(self) -> dict[int, Table]:
+        return {table.id: table for table in self.tables.values()}
+
+    @cached_property
+    def _uuids(self) -> dict[str, Table]:
+        return {table.uuid: table for table in self.tables.values()}
+
     def by_id(self, table_id: int) -> Table | None:
-        return next((t for t in self.tables.values() if t.id == table_id), None)
+        return self._ids.get(table_id)
 
     def find(self, uuid: str) -> Table | None:
-        return next((t for t in self.tables.values() if t.uuid == uuid), None)
+        return self._uuids.get(uuid)
 
     def own(self, table: str | TableName | Table) -> Table:
         """The table of a name; a record itself, whose columns it is then read with, if it is there."""
