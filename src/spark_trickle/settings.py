@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 
 def _now() -> datetime:
+    """The moment it is, in UTC."""
     return datetime.now(UTC)
 
 

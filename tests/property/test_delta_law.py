@@ -62,7 +62,8 @@ def test_after_is_before_plus_delta(start: int, laboratory: Laboratory) -> None:
         if laboratory.check(query, found.sql, found.data) is not None:
             pytest.fail(explained(found))
         moved += bool(laboratory.result_delta)
-    assert moved > BLOCK * 2 // 5, "the changes matter"
+        assert number != 199 or moved > 80, "the changes matter"
+    assert moved > BLOCK // 3, "in every block"
 
 
 def test_the_examples_hold_every_construct() -> None:
