@@ -11,9 +11,11 @@ import pytest
 
 import spark_trickle
 from spark_trickle import Lake
+from spark_trickle.errors import InvariantError
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.streams import RefreshReport, Source, StreamTable
 from spark_trickle.settings import Settings
+from spark_trickle.storage.records import TableName
 from support.lakes import contents
 from support.streams import assert_exact
 
@@ -171,6 +173,53 @@ def test_one_that_follows_commits_is_up_to_date_within_the_wave(lake: Lake) -> N
         assert reports["over_largest"].rows_inserted == 1
         assert_exact(lake, "sums", "largest", "over_largest", "whole", "over_whole")
     assert {r.effective_mode for r in lake.refresh_all()} == {"NO_DATA"}
+
+
+def test_one_that_cannot_follow_stops_what_it_follows_and_nobody_else(lake: Lake) -> None:
+    """The commit of the group is refused: each is committed alone."""
+    make(lake)
+    query = "SELECT k, 10 / (s - 4) AS q FROM sums"
+    lake.create_stream_table("picky", query, refresh_mode="IMMEDIATE")
+    lake.sql("INSERT INTO t VALUES (0, 1), (0, 1), (0, 1)")
+    done = {report.name: report for report in lake.refresh_all()}
+    assert done["sums"].effective_mode == "ERROR"
+    assert "picky cannot follow the change" in str(done["sums"].error)
+    assert done["both"].reason.startswith("UPSTREAM_FAILED: sums")
+    for name in ("counts", *(f"c{hop}" for hop in range(1, 6))):
+        assert done[name].rows_inserted == (3 if name.startswith("c") and name != "counts" else 1)
+    assert_exact(lake, *QUERIES, "picky")
+    lake.sql("DELETE FROM t WHERE k = 0")
+    assert not any(report.failed for report in lake.refresh_all())
+    assert_exact(lake, *QUERIES, "picky")
+
+
+def test_a_breach_takes_out_the_table_that_it_is_of(lake: Lake) -> None:
+    """Not those that were to be committed with it, nor the one that it follows."""
+    make(lake)
+    query = "SELECT count(*) AS n, sum(s) AS s FROM sums"
+    lake.create_stream_table("whole", query, refresh_mode="IMMEDIATE")
+    for alone in (False, True):
+        stream = lake._streams.get("whole")  # a repair makes its state anew
+        tx = lake._catalog.begin()
+        for name in (stream.name, *(segment.name for segment in stream.segments)):
+            tx.truncate(TableName.of(name))
+        tx.participants = ()
+        tx.commit()
+        lake.sql("DELETE FROM t WHERE k = 2")
+        if alone:
+            with pytest.raises(InvariantError, match="whole cannot follow"):
+                lake.refresh_stream_table("sums")
+        else:
+            done = {report.name: report.effective_mode for report in lake.refresh_all()}
+            assert done["sums"] == "ERROR"
+            assert done["counts"] == "DIFFERENTIAL"
+        states = {table.name: table.status for table in lake.stream_tables()}
+        assert states == dict.fromkeys(QUERIES, "ACTIVE") | {"whole": "ERROR"}
+        lake.repair_stream_table("whole")
+        assert not any(report.failed for report in lake.refresh_all())
+        assert_exact(lake, *QUERIES, "whole")
+        lake.sql("INSERT INTO t VALUES (2, 1)")
+        lake.refresh_all(errors="raise")
 
 
 def test_somebody_else_gets_in_between(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

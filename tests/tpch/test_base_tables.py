@@ -1,5 +1,5 @@
 """The lake alone: its tables follow the changes, and the queries run on them by Spark are right, at
-the beginning and at the end."""
+the beginning and at the end; in the long tests after every cycle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENOUGH = max(3, CYCLES)
 """Cycles after which the changes have mattered to every query."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def lake(
     tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, tpch_data: Path
 ) -> Iterator[spark_trickle.Lake]:
@@ -39,8 +39,9 @@ def lake(
         yield opened
 
 
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_tables_follow_every_cycle_and_queries_the_last(
-    lake: spark_trickle.Lake, tpch_data: Path
+    lake: spark_trickle.Lake, tpch_data: Path, every: bool
 ) -> None:
     follower = Oracle.of_parquet(tpch_data)
     changes = churn.Churn(SCALE, CHURN, SEED, every_table=True)
@@ -58,7 +59,7 @@ def test_tables_follow_every_cycle_and_queries_the_last(
             assert difference.same, f"{table.name}, cycle {cycle}\n{difference}"
         for number in queries.NUMBERS:
             expected = follower.run(queries.text(number))
-            if cycle in (0, ENOUGH):
+            if every or cycle in (0, ENOUGH):
                 text = ordered(queries.text(number), expected.num_columns)
                 difference = compare(lake.sql(text).toArrow(), expected)
                 assert difference.same, f"{queries.name(number)}, cycle {cycle}\n{difference}"

@@ -48,7 +48,9 @@ def few(frame: DataFrame, rows: int, bytes: int | None = None) -> tuple[pa.Table
         return None, 1
     queries = 1
     if (pc.max(told).as_py() or 0) > widest:
-        found, queries = plain.toArrow(), 2
+        found, queries = plain.limit(rows + 1).toArrow(), 2  # chance may give more rows this time
+        if found.num_rows > rows:
+            return None, queries
     return found.select(names).rename_columns(frame.columns), queries
 
 

@@ -371,18 +371,23 @@ class Refresher:
         return replace(choice, mode=mode) if choice.mode == "DIFFERENTIAL" else choice
 
     def note_failure(self, stream: StreamTable, asked: str, error: Exception) -> RefreshReport:
-        """Remember the error; a breach of an invariant takes the table out of service."""
+        """Remember the error; a breach of an invariant takes the table out of service that it is of,
+        which may be one that follows this one."""
         report = failed(stream, asked, error)
         message = report.reason.partition(": ")[2]
         with self.engine.catalog.writing() as connection:
-            known = records.load_one(connection, stream.uuid)
-            if known is not None:
+            broken = error.stream or stream.uuid if isinstance(error, InvariantError) else None
+            for uuid in {stream.uuid, broken or stream.uuid}:
+                known = records.load_one(connection, uuid)
+                if known is None:
+                    continue
                 changed = replace(known, last_error=message)
-                if isinstance(error, InvariantError):
+                if uuid == broken:
                     changed = replace(changed, status=records.ERROR, populated=False)
                 records.save(connection, changed)
+                told = replace(report, name=known.name)
                 keep = self.engine.settings.history_rows
-                records.add_history(connection, stream.uuid, report, keep)
+                records.add_history(connection, uuid, told, keep)
         return report
 
 

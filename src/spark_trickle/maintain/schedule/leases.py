@@ -204,6 +204,8 @@ class Leases:
         Failures under an earlier generation of the definition count no more.
         """
         given = list(releases)
+        if not given:
+            return {}
         over = [
             (int(r.ok), r.generation, r.generation, r.seconds, r.seconds, r.uuid, self.holder)
             for r in given

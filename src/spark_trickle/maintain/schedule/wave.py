@@ -3,7 +3,8 @@
 Law: whoever reads sees all tables of a group before the wave or all of them after it. A group is
 what belongs together (``graph.together``); its refreshes are staged in one transaction, over what
 is staged there for the tables they read, and are committed as one version. A refresh that fails
-takes those that read it out of the commit, and no others.
+takes those that read it out of the commit, and no others. Where the commit itself is refused, as by
+an IMMEDIATE table that cannot follow, each is committed alone: one in the way stops nobody else.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from spark_trickle.errors import CommitConflictError, CommitUnknownError, NotFoundError
+from spark_trickle.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    NotFoundError,
+    TrickleError,
+)
 from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
@@ -102,12 +108,12 @@ class Wave:
         ordered = [table for level in graph.levels(self.tables) for table in level]
         groups = graph.together(self._busy(ordered))
         if len(groups) == 1:
-            self._ride(groups[0], pool)
+            self._ride(groups[0], self.target, pool)
         elif groups:
             most = self._engine.settings.parallel_refreshes
             with ThreadPoolExecutor(min(len(groups), most), "trickle-group") as riders:
                 try:
-                    list(riders.map(lambda group: self._ride(group, pool), groups))
+                    list(riders.map(lambda group: self._ride(group, self.target, pool), groups))
                 except BaseException:  # Ctrl-C: what is not committed yet is given up
                     self._over.set()
                     raise
@@ -154,22 +160,29 @@ class Wave:
 
     # A group
 
-    def _ride(self, group: Sequence[StreamTable], pool: Executor) -> None:
-        began, target = time.time(), self.target
+    def _ride(self, group: Sequence[StreamTable], target: int, pool: Executor) -> None:
+        began = time.time()
         stopped = self._interrupted() or self.conductor.stopped(group)
         if stopped is not None:
             self._settle([Told(stream, skips.skipped(stream, stopped)) for stream in group], began)
             return
         for left in reversed(range(ATTEMPTS)):
             try:
-                self._settle(self._attempt(group, target, pool), began)
-                return
+                outcomes = self._attempt(group, target, pool)
             except CommitConflictError as error:
-                if not left:
-                    self._settle([Failed(stream, error) for stream in group], began)
+                if left:
+                    # What somebody else refreshed meanwhile reflects more than the old target.
+                    group, target = self._reloaded(group, began), self._engine.catalog.version()
+                    continue
+                outcomes = [Failed(stream, error) for stream in group]
+            except (TrickleError, OSError, MemoryError) as error:
+                if len(group) > 1 and not isinstance(error, CommitUnknownError):
+                    for stream in group:  # after those that it reads
+                        self._ride([stream], self._engine.catalog.version(), pool)
                     return
-                # What somebody else refreshed meanwhile reflects more than the old target.
-                group, target = self._reloaded(group, began), self._engine.catalog.version()
+                outcomes = [Failed(stream, error) for stream in group]
+            self._settle(outcomes, began)
+            return
 
     def _reloaded(self, group: Sequence[StreamTable], began: float) -> list[StreamTable]:
         """As they are now; one that is gone is over."""
@@ -192,6 +205,9 @@ class Wave:
             staged = [each for each in outcomes.values() if isinstance(each, StagedRefresh)]
             followers = {s.uuid for s in group if s.follows and tx.staged_in(s.uuid)}
             done = self._committed(tx, staged, followers) if staged else []
+            refused = next((each.error for each in done if isinstance(each, Failed)), None)
+            if refused is not None and len(group) > 1:
+                raise refused
         outcomes |= {each.stream.uuid: each for each in done}
         return list(outcomes.values())
 
@@ -265,7 +281,8 @@ class Wave:
         """One that every commit keeps up to date, this one too; those that read it see it so."""
         if tx.writes:
             with self._engine.catalog.reading() as connection:
-                self.upkeep.bring_up(tx, records.load(connection), stream.uuid)
+                following = records.load_some(connection, lambda each: each.follows)
+            self.upkeep.bring_up(tx, following, stream.uuid)
         return Told(stream, followed_report(stream, self.target))
 
     def _interrupted(self) -> str | None:
