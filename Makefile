@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint types bench fuzz fmt docs
+.PHONY: help setup demo test test-all cluster lint types bench fuzz fmt docs
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -27,10 +27,14 @@ demo: $(READY) ## See stream tables at work
 	@$(BIN)/trickle demo --folder .demo/lake
 
 test: $(READY) ## Run all tests (two processes)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not long'
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not long and not cluster'
 
 test-all: test ## Run the long tests, too: volumes, long phases, the built wheel, a browser, commands on Spark
 	$(BIN)/python -m pytest -m long
+
+cluster: $(READY) ## Run TPC-H on a Spark cluster with PostgreSQL, workers killed, and a lake in S3 (needs Maven Central)
+	TRICKLE_TPCH_SF=$${TRICKLE_TPCH_SF:-0.1} TRICKLE_TPCH_CYCLES=$${TRICKLE_TPCH_CYCLES:-1} \
+	TRICKLE_TPCH_CHURN=$${TRICKLE_TPCH_CHURN:-0.01} $(BIN)/python -m pytest -s -rs -m cluster tests/cluster
 
 lint: $(READY) ## Check style, layers and types
 	$(BIN)/ruff check .

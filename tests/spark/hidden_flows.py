@@ -33,7 +33,7 @@ def flows(folder: Path, hidden: str) -> None:
         files = lake._catalog.files
         check_shared(spark, files)  # local[1] counts as here: it is what counts rows that tells
         with pytest.raises(
-            ExecutionError, match="does not see the file .*original.parquet"
+            ExecutionError, match="does not see the files in .*: .*original.parquet"
         ) as caught:
             probe(spark, files)
         assert "local[1]" in str(caught.value)

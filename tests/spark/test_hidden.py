@@ -11,20 +11,12 @@ from pathlib import Path
 import pytest
 
 from spark_trickle.spark.java import use_java
+from support.hidden import may_mount
 
 _JAVA = """#!/bin/sh
 # Java in a mount namespace of its own, with an empty disk in the place of the lake's folder.
 exec unshare -m sh -c 'mount -t tmpfs none "$HIDDEN" && exec "$REAL_JAVA/bin/java" "$@"' sh "$@"
 """
-
-
-def may_mount(folder: Path) -> bool:
-    if shutil.which("unshare") is None:
-        return False
-    tried = subprocess.run(
-        ["unshare", "-m", "mount", "-t", "tmpfs", "none", str(folder)], capture_output=True
-    )
-    return tried.returncode == 0
 
 
 @pytest.mark.spark

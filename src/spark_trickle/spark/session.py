@@ -148,31 +148,14 @@ def in_zone(session: SparkSession, needed: str) -> SparkSession:
 
 
 def start_session(time_zone: str, extra: Mapping[str, str] | None = None) -> SparkSession:
-    """A local Spark for embedded use."""
+    """A Spark whose driver is this process: local for embedded use, unless ``extra`` names a master."""
     from pyspark.sql import SparkSession
 
     from spark_trickle.spark.java import use_java
 
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    config = {
-        "spark.master": "local[*]",
-        "spark.app.name": "spark-trickle",
-        "spark.driver.memory": "2g",
-        "spark.driver.host": "localhost",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        ZONE: time_zone,
-        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
-        "spark.sql.warehouse.dir": tempfile.gettempdir() + "/spark-trickle-warehouse",
-        "spark.sql.catalogImplementation": "in-memory",
-        # One refresh may need dozens of generated classes; the default of 100 forgets them again.
-        "spark.sql.codegen.cache.maxEntries": "1000",
-        **_NEEDED,
-        **(extra or {}),
-    }
+    config = configuration(time_zone, extra or {})
     builder = SparkSession.builder
     for key, value in config.items():
         builder = builder.config(key, value)
@@ -183,6 +166,29 @@ def start_session(time_zone: str, extra: Mapping[str, str] | None = None) -> Spa
             f"Spark did not start: {str(error).splitlines()[0]}",
             hint="run `python -m spark_trickle.spark.java` to see which Java is used",
         ) from None
+
+
+def configuration(time_zone: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """What a Spark is started with here; ``extra`` has the last word."""
+    # The machines of a cluster must reach the driver, so there Spark finds its address itself.
+    loopback = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
+    return {
+        "spark.master": "local[*]",
+        "spark.app.name": "spark-trickle",
+        "spark.driver.memory": "2g",
+        **(loopback if extra.get("spark.master", "local").startswith("local") else {}),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        ZONE: time_zone,
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        "spark.sql.warehouse.dir": tempfile.gettempdir() + "/spark-trickle-warehouse",
+        "spark.sql.catalogImplementation": "in-memory",
+        # One refresh may need dozens of generated classes; the default of 100 forgets them again.
+        "spark.sql.codegen.cache.maxEntries": "1000",
+        **_NEEDED,
+        **extra,
+    }
 
 
 def prepare(session: SparkSession) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from spark_trickle.errors import ExecutionError, ReadOnlyError, TrickleError
@@ -19,6 +20,8 @@ from spark_trickle.spark.frames import parquet_reader
 from spark_trickle.storage.files.filesystem import FileSystem
 
 _CHECKED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+_COPIES = 256
+"""Rows of the probe: more executors than this are not all asked."""
 _HINT = "give a data_path that this process and all of Spark's machines share"
 
 
@@ -46,10 +49,10 @@ def _master(spark: SparkSession) -> str:
 
 
 def probe(spark: SparkSession, files: FileSystem) -> None:
-    """Have Spark copy a file that this process wrote, and look at the copy."""
+    """Have every executor copy what this process wrote and read the copies, and look at them too."""
     token = uuid4().hex
     folder = f"{files.root}probe_{token}"
-    original, copy = f"{folder}/original.parquet", f"{folder}/copy"
+    original, copies = f"{folder}/original.parquet", f"{folder}/copies"
     try:
         with files.output(original) as sink:
             pq.write_table(pa.table({"token": [token]}), sink)
@@ -57,28 +60,47 @@ def probe(spark: SparkSession, files: FileSystem) -> None:
         return  # who may only read learns from the first read what Spark does not see
     here, there = f"this process on {socket.gethostname()}", f"Spark at {_master(spark)}"
     try:
-        _copy(spark, files.pattern(original), files.for_spark(copy))
-        found = [path for path, _ in files.list(copy, recursive=False)]
-        rows = [files.parquet(path).read() for path in found if path.endswith(".parquet")]
-        seen = [row for part in rows for row in part.column("token").to_pylist()]
+        with spark_errors():
+            _copy(spark, files.pattern(original), files.for_spark(copies))
+        found = [path for path, _ in files.list(copies, recursive=False)]
+        found = [path for path in found if path.endswith(".parquet")]
+        seen = [row for path in found for row in files.parquet(path).read()["token"].to_pylist()]
+        if seen == [token] * _COPIES:
+            with spark_errors():
+                _read(spark, token, [files.pattern(path) for path in found])
     except TrickleError as error:
         raise ExecutionError(
-            f"{there} does not see the file {original} that {here} has written: {error.message}",
+            f"{there} does not see the files in {folder} that {here} sees: {error.message}",
             hint=_HINT,
         ) from None
     finally:
         with suppress(TrickleError):
             files.remove(folder)
-    if seen != [token]:
+    if seen != [token] * _COPIES:
         raise ExecutionError(
-            f"{here} does not see what the executors of {there} write into {copy}", hint=_HINT
+            f"{here} does not see what the executors of {there} write into {copies}: "
+            f"{len(seen)} of {_COPIES} rows",
+            hint=_HINT,
         )
 
 
-def _copy(spark: SparkSession, original: str, copy: str) -> None:
+def _copy(spark: SparkSession, original: str, copies: str) -> None:
+    """Rows without a source are made by as many tasks as there are cores, and free executors get
+    one task each before any gets a second one: all of those that are there now write."""
+    rows = spark.range(_COPIES).crossJoin(F.broadcast(_tokens(spark, [original])))
+    rows.select("token").write.parquet(copies)
+
+
+def _read(spark: SparkSession, token: str, copies: Sequence[str]) -> None:
+    """Each of so small files is a task, and there are as many of them as cores."""
+    rows = _tokens(spark, copies).where(F.col("token") == token).count()
+    if rows != _COPIES:
+        raise ExecutionError(f"Spark reads {rows} of {_COPIES} rows")
+
+
+def _tokens(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     schema = t.StructType([t.StructField("token", t.StringType())])
-    with spark_errors():
-        parquet_reader(spark, schema).parquet(original).write.parquet(copy)
+    return parquet_reader(spark, schema).parquet(*paths)
 
 
 def hadoop_options(storage: Mapping[str, str]) -> dict[str, str]:
