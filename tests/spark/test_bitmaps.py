@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import zlib
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -41,6 +44,28 @@ def test_rows_at_the_places_and_the_others(
     given = {code: pa.array(found, pa.int64()) for code, found in places.items()}
     assert keys(bitmaps.only(spark, located, given)) == wanted
     assert keys(bitmaps.without(spark, located, given)) == keys(located) - wanted
+
+
+@pytest.mark.parametrize("share", [0.001, 0.3])
+def test_the_living_rows_of_a_scan(spark: SparkSession, tmp_path: Path, share: float) -> None:
+    """One file has no dead row; positions beyond the last dead one of any file are alive."""
+    chance = random.Random(7)
+    places, alive = {}, set()
+    for number, name in enumerate(("a.parquet", "b.parquet", "c.parquet")):
+        values = pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64())
+        pq.write_table(pa.table({"v": values}), tmp_path / name)
+        dead = sorted({0, 64, *chance.sample(range(ROWS - 100), int(share * ROWS))})[
+            : number * ROWS
+        ]
+        if dead:
+            places[zlib.crc32(name.encode())] = pa.array(dead, pa.int64())
+        alive |= {number * ROWS + place for place in range(ROWS)} - {
+            number * ROWS + d for d in dead
+        }
+    assert bitmaps.sparse(places) is (share < 0.1)
+    scan = spark.read.parquet(str(tmp_path))
+    code = "crc32(cast(_metadata.file_name AS BINARY))"
+    assert keys(bitmaps.living(spark, scan, places, code)) == alive
 
 
 def test_a_bitmap_ends_with_its_last_position() -> None:

@@ -72,7 +72,7 @@ def _file_frames(spark: SparkSession, table: Table, changes: list[FileChange]) -
     whole = [change.file for change in changes if change.positions is None]
     parts = []
     keys = FileKeys(whole)
-    for group, files in grouped(table, whole):
+    for group, files in grouped(table, whole, located=False):
         parts.append(read_group(spark, table, group, files, keys, located=False))
     chosen = {c.file.path: c for c in changes if c.positions is not None}
     # The positions say all: which other rows are dead at some version does not matter here.
@@ -83,7 +83,7 @@ def _file_frames(spark: SparkSession, table: Table, changes: list[FileChange]) -
         for c in chosen.values()
     ]
     keys = FileKeys(touched)
-    for group, files in grouped(table, touched):
+    for group, files in grouped(table, touched, located=True):
         frame = read_group(spark, table, group, files, keys, located=True)
         joined = bitmaps.only(spark, frame, {keys.code(f): chosen[f.path].positions for f in files})
         parts.append(joined.select(*(F.col(quote(c.name)) for c in table.columns)))

@@ -1,8 +1,9 @@
 """Scan plans as DataFrames.
 
-Law: a row of a file is in the DataFrame iff the plan's version sees it. Clean files are read as
-they are; files with dead rows go through an anti join on one int64 key (crc32 of the file's name
-shifted by 31 bits, plus the row's position), unique because the names' checksums are.
+Law: a row of a file is in the DataFrame iff the plan's version sees it. Files are read by one scan
+that tests a bit of each row's position; files with very many dead rows go through an anti join on
+one int64 key (crc32 of the file's name shifted by 31 bits, plus the row's position), unique because
+the names' checksums are.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ from spark_trickle.storage.records import (
 ROW = "__trickle_row"
 """Hidden column of located scans: the row id."""
 _CACHED = 256
-_FEW_DEAD = 500
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 """Names that Spark's metadata show as they are; what else there is in a path is escaped there."""
 _DECODED = "url_decode(replace(regexp_replace(_metadata.file_path, '^file:/+', '/'), '+', '%2B'))"
@@ -59,7 +59,8 @@ class _Group:
     missing: frozenset[int]
     after: int | None
     through: int | None
-    dirty: bool
+    joined: bool
+    """Whether they have more dead rows than a test of each position is good for."""
     has_row_ids: bool
 
 
@@ -195,7 +196,7 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, *, located: bool) -> DataFra
     keys = FileKeys(plan.files)
     parts = [
         read_group(spark, plan.table, group, files, keys, located=located)
-        for group, files in grouped(plan.table, plan.files)
+        for group, files in grouped(plan.table, plan.files, located=located)
     ]
     if plan.within:
         tests = among_ranges(plan.table, plan.within)
@@ -212,17 +213,22 @@ def union(parts: Sequence[DataFrame]) -> DataFrame:
     return frame
 
 
-def grouped(table: Table, files: Iterable[DataFile]) -> list[tuple[_Group, list[DataFile]]]:
+def grouped(
+    table: Table, files: Iterable[DataFile], *, located: bool
+) -> list[tuple[_Group, list[DataFile]]]:
     filled = {c.id for c in table.columns if c.initial_default is not None}
     groups: dict[_Group, list[DataFile]] = {}
+    files = list(files)
+    dead = {place: file.deleted for place, file in enumerate(files) if len(file.deleted)}
+    many = bool(dead) and not bitmaps.sparse(dead)
     for file in files:
         group = _Group(
             file.names,
             frozenset(file.missing & filled),
             file.inserted_after,
             file.inserted_through,
-            len(file.deleted) > 0,
-            file.has_row_ids,
+            many and len(file.deleted) > 0,
+            located and file.has_row_ids,
         )
         groups.setdefault(group, []).append(file)
     return list(groups.items())
@@ -249,19 +255,22 @@ def read_group(
     frame = parquet_reader(spark, schema).parquet(
         *(table.files.pattern(file.path) for file in files)
     )
+    dead = {keys.code(file): file.deleted for file in files if len(file.deleted)}
+    if dead and not group.joined:
+        frame = bitmaps.living(spark, frame, dead, keys.code_text)
     plain = group.names is None and len(schema) == len(present)
-    if plain and not (located or group.dirty or group.missing):
+    if plain and not (located or group.joined or group.missing):
         return frame
     # Texts and not Column objects: each of those is a call or more to the Java side.
-    hidden = [f"{keys.text} AS {KEY}"] if located or group.dirty else []
+    hidden = [f"{keys.text} AS {KEY}"] if located or group.joined else []
     hidden += [f"{_row_id(group, files, keys)} AS {ROW}"] if located else []
     frame = frame.selectExpr("*", *hidden)
     if group.after is not None:
         frame = frame.where(f"{FILE_VERSION} > {group.after}")
     if group.through is not None:
         frame = frame.where(f"{FILE_VERSION} <= {group.through}")
-    if group.dirty:
-        frame = _living(spark, frame, files, keys)
+    if group.joined:
+        frame = bitmaps.without(spark, frame, dead)
     for column in table.columns:
         if column.id in group.missing:
             frame = frame.withColumn(inside[column.id], constant(column))
@@ -288,17 +297,6 @@ def _row_id(group: _Group, files: list[DataFile], keys: FileKeys) -> str:
 
 def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _living(
-    spark: SparkSession, frame: DataFrame, files: Sequence[DataFile], keys: FileKeys
-) -> DataFrame:
-    """The rows of a located frame that are not dead."""
-    if sum(len(file.deleted) for file in files) > _FEW_DEAD:
-        return bitmaps.without(spark, frame, {keys.code(f): f.deleted for f in files})
-    # A list in the filter needs no broadcast, hence no second job.
-    dead = [f"{k}L" for file in files for k in keys.encode(file, file.deleted).to_pylist()]
-    return frame.where(f"{KEY} NOT IN ({', '.join(dead)})")
 
 
 def _inlined(spark: SparkSession, plan: ScanPlan, located: bool) -> DataFrame:
