@@ -66,3 +66,36 @@ def test_ctrl_c(here: Path) -> None:
     assert out == ""
     assert err.splitlines()[-1] == "interrupted"
     assert "Traceback" not in err
+
+
+def test_bench(tmp_path: Path) -> None:
+    options = [
+        "--sf",
+        "0.01",
+        "--cycles",
+        "1",
+        "--queries",
+        "6,22",
+        "--memory",
+        "1g",
+        "--out",
+        "found",
+    ]
+    ran = run("bench", "tpch", *options, cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    assert "\x1b" not in ran.out
+    (kept,) = (tmp_path / "found").glob("*.json")
+    measured = json.loads(kept.read_text())["measurements"]
+    assert {(m["query"], m["mode"]) for m in measured} >= {
+        (number, mode)
+        for number in (6, 22)
+        for mode in ("DIFFERENTIAL", "FULL", "AUTO", "PLAIN", "DUCKDB")
+    }
+    assert all(m["seconds"] > 0 for m in measured)
+    table = kept.with_suffix(".txt").read_text()
+    assert all(name in table and name in ran.out for name in ("q06", "q22"))
+    assert kept.with_suffix(".svg").read_text().startswith("<svg")
+    assert list(tmp_path.iterdir()) == [tmp_path / "found"]
+    wrong = run("bench", "tpch", "--queries", "23", cwd=tmp_path)
+    assert wrong.code != 0
+    assert "give numbers from 1 to 22" in wrong.err

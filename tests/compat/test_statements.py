@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_trickle import Lake, UserError
+from spark_trickle.sql.postgres import in_schema
 from support.pgivm import Twins
 from support.postgres import server
 
@@ -46,3 +47,50 @@ def test_transactions_in_a_text(dry_lake: Lake) -> None:
             run(wrong)
     with pytest.raises(UserError, match="before any statement"):
         run("BEGIN; INSERT INTO t VALUES (8); SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+
+
+def test_public_is_the_lakes_own_schema_whatever_is_used(dry_lake: Lake) -> None:
+    def run(text: str) -> object:
+        return dry_lake.sql(text, dialect="postgres")
+
+    dry_lake.sql("CREATE SCHEMA other; CREATE TABLE t (i INT); CREATE TABLE other.t (i INT)")
+    dry_lake.sql("USE other")
+    run("INSERT INTO t VALUES (1), (2)")
+    run("INSERT INTO public.t VALUES (3)")
+    run("TRUNCATE public.t")
+    run('CREATE TABLE "public".made (i int); DROP TABLE public.made')
+    assert [dry_lake._catalog.scan(name).rows for name in ("other.t", "main.t")] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ('SELECT a.i FROM t a, "Odd" AS b', 'SELECT a.i FROM "x".t a, "x"."Odd" AS b'),
+        ("SELECT * FROM public.t JOIN s.t USING (i)", "SELECT * FROM public.t JOIN s.t USING (i)"),
+        ("WITH c AS (SELECT 1) SELECT * FROM c, t", 'WITH c AS (SELECT 1) SELECT * FROM c, "x".t'),
+        ("SELECT i FROM generate_series(1, 2) g(i)", "SELECT i FROM generate_series(1, 2) g(i)"),
+        (
+            "SELECT 'ü', (SELECT max(i) FROM t) FROM u",
+            'SELECT \'ü\', (SELECT max(i) FROM "x".t) FROM "x".u',
+        ),
+    ],
+)
+def test_names_are_put_into_the_schema_that_is_used(query: str, expected: str) -> None:
+    assert in_schema(query, "x") == expected
+
+
+@pytest.mark.spark
+def test_a_stream_table_reads_the_schema_that_is_used(lake: Lake) -> None:
+    lake.sql("CREATE SCHEMA other; CREATE TABLE t (i INT); CREATE TABLE other.t (i INT)")
+    lake.sql("INSERT INTO t VALUES (1); INSERT INTO other.t VALUES (2)")
+    lake.sql("USE other")
+    lake.sql("CREATE STREAM TABLE s AS SELECT i::text AS i FROM t", dialect="postgres")
+    lake.sql("CREATE STREAM TABLE home AS SELECT i::text AS i FROM public.t", dialect="postgres")
+    lake.sql("INSERT INTO t VALUES (3)")
+    lake.refresh_all(errors="raise")
+    answers = [lake.sql(f"SELECT * FROM {name} ORDER BY i").collect() for name in ("s", "home")]
+    assert answers == [[("2",), ("3",)], [("1",)]]
+    mixed = lake.sql(
+        "SELECT a.i, b.i FROM t a JOIN public.t b ON a.i = b.i + 1", dialect="postgres"
+    )
+    assert mixed.collect() == [(2, 1)]

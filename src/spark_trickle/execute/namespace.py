@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_trickle.errors import AlreadyExistsError, UserError
+from spark_trickle.sql import postgres
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.qualify import in_schema, query_in_schema
 from spark_trickle.statements.splices import Spliced
@@ -30,13 +31,13 @@ class Namespace:
             return Spliced(sql, ((0, len(sql), 0),))
         return in_schema(sql, ast.parse_statement(sql), self.schema, self._in_lake)
 
-    def query(self, sql: str) -> str:
+    def query(self, sql: str, dialect: str) -> str:
         """A bare query, in the same way."""
-        return (
-            sql
-            if self.schema == DEFAULT_SCHEMA
-            else query_in_schema(sql, self.schema, self._in_lake)
-        )
+        if self.schema == DEFAULT_SCHEMA:
+            return sql
+        if dialect == "postgres":
+            return postgres.in_schema(sql, self.schema)
+        return query_in_schema(sql, self.schema, self._in_lake)
 
     def _in_lake(self, name: str) -> bool:
         """Whether a name is one of the lake's, and not a view of the session."""

@@ -77,8 +77,8 @@ class StreamStatements:
         return _name(parts, self.engine.names.schema)
 
     def _query(self, query: str, dialect: str) -> str:
-        """With names in the schema that is used; another dialect's names are left alone."""
-        return self.engine.names.query(query) if dialect == "spark" else query
+        """With names in the schema that is used."""
+        return self.engine.names.query(query, dialect)
 
     def _alter(self, statement: ast.AlterStreamTable, dialect: str) -> str | None:
         query = None if statement.query is None else self._query(statement.query, dialect)

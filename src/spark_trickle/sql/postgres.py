@@ -17,18 +17,34 @@ from spark_trickle.sql.pg.dialect import TricklePostgres
 from spark_trickle.sql.pg.queries import Lookup, query_in
 
 _MARK = "\x1f"
+_HOME = "main"
+"""The schema that every lake has; PostgreSQL calls it public."""
 
 
 def parse_postgres(sql: str) -> list[exp.Expr]:
     """The statements of a text."""
     try:
-        return [tree for tree in TricklePostgres().parse(sql) if tree is not None]
+        trees = [tree for tree in TricklePostgres().parse(sql) if tree is not None]
     except SqlglotError as error:
         details = (getattr(error, "errors", None) or [{}])[0]
         line, column = details.get("line"), details.get("col")
         position = Position(sql, line, max(1, column - 1)) if line and column else None
         message = details.get("description") or str(error).splitlines()[0]
         raise ParseError(f"this is not PostgreSQL's SQL: {message}", position=position) from None
+    for tree in trees:
+        for table in tree.find_all(exp.Table):
+            if table.db.lower() == "public":
+                table.set("db", exp.to_identifier(_HOME))
+    return trees
+
+
+def in_schema(sql: str, schema: str) -> str:
+    """The text of a query with ``schema.`` before the tables that are named without one."""
+    named = [name.this for tree in parse_postgres(sql) for name in _tables(tree) if not name.db]
+    for place in sorted((name.meta["start"] for name in named), reverse=True):
+        quoted = exp.to_identifier(schema, quoted=True).sql("postgres")
+        sql = f"{sql[:place]}{quoted}.{sql[place:]}"
+    return sql
 
 
 def translate(tree: exp.Expr, lookup: Lookup) -> exp.Expr:
@@ -49,12 +65,15 @@ def translate(tree: exp.Expr, lookup: Lookup) -> exp.Expr:
 
 def tables_named(tree: exp.Expr) -> Iterator[tuple[str, str]]:
     """Schema and name of every table that a statement names, without its WITH queries."""
+    for table in _tables(tree):
+        yield table.db if table.db.lower() != "pg_catalog" else "", table.name
+
+
+def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
-        if isinstance(table.this, exp.Identifier):
-            schema = table.db if table.db.lower() not in ("public", "pg_catalog") else ""
-            if schema or table.name.lower() not in ctes:
-                yield schema, table.name
+        if isinstance(table.this, exp.Identifier) and (table.db or table.name.lower() not in ctes):
+            yield table
 
 
 def _marked(node: exp.Expr) -> exp.Expr:

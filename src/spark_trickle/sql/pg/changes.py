@@ -26,17 +26,16 @@ MATCHED = "source__"
 
 def columns_of(table: exp.Table, lookup: Lookup) -> Columns:
     schema = table.db.lower()
-    columns = lookup("" if schema in ("public", "pg_catalog") else schema, table.name.lower())
+    columns = lookup("" if schema == "pg_catalog" else schema, table.name.lower())
     if columns is None:
         refuse(f"there is no table {table.name}")
     return columns
 
 
 def plain_table(table: exp.Table) -> exp.Table:
-    """The table's name without alias, and without PostgreSQL's default schema."""
-    schema = table.args.get("db")
-    public = schema is not None and schema.name.lower() in ("public", "pg_catalog")
-    return exp.Table(this=table.this.copy(), db=None if public or schema is None else schema.copy())
+    """The table's name without alias."""
+    schema = table.args.get("db") if table.db.lower() != "pg_catalog" else None
+    return exp.Table(this=table.this.copy(), db=None if schema is None else schema.copy())
 
 
 def assigned(value: Value, type: PgType) -> exp.Expr:

@@ -294,7 +294,7 @@ def _joined(node: exp.Expr, scope: QueryScope) -> None:
 def _table(node: exp.Table, scope: QueryScope) -> None:
     all_known(node)
     schema = node.db.lower()
-    if schema in ("public", "pg_catalog"):
+    if schema == "pg_catalog":
         node.set("db", None)
         schema = ""
     known = scope.ctes.get(node.name.lower()) if not schema else None
