@@ -13,6 +13,7 @@ import spark_trickle
 from spark_trickle.errors import CommitUnknownError, DependencyError
 from spark_trickle.settings import Settings
 from support import postgres, proxy
+from support.clocks import Clock, at
 from support.forks import forked
 from support.proxy import Cut
 from support.streams import assert_exact, refreshed, rows
@@ -98,3 +99,32 @@ def test_a_refresh_whose_commit_gets_no_answer(
         refreshed(lake, "lost", "NO_DATA")
         assert_exact(lake, "lost")
         assert rows(lake, "lost") == [(1, 11), (2, 25)]
+
+
+def test_the_clock_of_a_temporal_filter_is_kept(
+    url: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Another connection goes on from the clock of the last refresh."""
+    clock = Clock(at(2024, 3, 1, 12))
+
+    def connect() -> spark_trickle.Lake:
+        place, settings = str(tmp_path / "data"), Settings(clock=clock)
+        return spark_trickle.connect(url, data_path=place, spark=spark, settings=settings)
+
+    with connect() as lake:
+        lake.sql("CREATE TABLE e (k INT, ts TIMESTAMP)")
+        for k, hour in enumerate((13, 15, 17)):
+            lake.sql(f"INSERT INTO e VALUES ({k}, TIMESTAMP'2024-02-29 {hour}:00:00Z')")
+        recent = "SELECT k FROM e WHERE ts > now() - INTERVAL 1 DAY"
+        lake.create_stream_table("recent", recent, refresh_mode="DIFFERENTIAL")
+        clock.jump(hours=2)
+        assert lake.refresh_stream_table("recent").effective_mode == "DIFFERENTIAL"
+        assert rows(lake, "recent") == [(1,), (2,)]
+    with connect() as lake:
+        clock.jump(hours=2)
+        report = lake.refresh_stream_table("recent")
+        assert report.effective_mode == "DIFFERENTIAL"
+        assert report.clock == ("2024-03-01 14:00:00+00:00", "2024-03-01 16:00:00+00:00")
+        assert rows(lake, "recent") == [(2,)]
+        assert not lake.verify("recent")
+        lake.sql("DROP STREAM TABLE recent; DROP TABLE e")

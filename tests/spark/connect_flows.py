@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from spark_trickle import BindError, InvalidDataError, Settings, SourceChangedError, connect
 from spark_trickle.errors import TrickleError
 from spark_trickle.serve.reading import Reader
+from support.clocks import Clock, at
 
 
 def flows(folder: str, spark: SparkSession) -> None:
@@ -134,6 +135,29 @@ def guests(folder: str, spark: SparkSession) -> None:
     lake.close()
 
 
+def clocks_and_functions(folder: str, spark: SparkSession) -> None:
+    """Temporal filters follow the clock; the functions of pg_ivm and pg_trickle answer."""
+    clock = Clock(at(2024, 3, 1, 12))
+    lake = connect(folder, spark=spark, settings=Settings(clock=clock))
+    lake.sql("CREATE TABLE e (k INT, ts TIMESTAMP)")
+    lake.sql("INSERT INTO e VALUES (1, TIMESTAMP'2024-03-01 11:00:00Z')")
+    lake.sql("INSERT INTO e VALUES (2, TIMESTAMP'2024-02-29 13:00:00Z')")
+    recent = "SELECT k, count(*) AS n FROM e WHERE ts > now() - INTERVAL 1 DAY GROUP BY k"
+    lake.create_stream_table("recent", recent, refresh_mode="DIFFERENTIAL")
+    assert lake.table("recent").count() == 2
+    clock.jump(hours=2)
+    assert lake.refresh_stream_table("recent").effective_mode == "DIFFERENTIAL"
+    assert [tuple(row) for row in lake.table("recent").collect()] == [(1, 1)]
+    assert not lake.verify("recent")
+    made = lake.sql("SELECT pgivm.create_immv('sums(k, s)', 'SELECT k, sum(k) FROM e GROUP BY k')")
+    assert made.collect()[0][0] == 2
+    lake.sql("INSERT INTO e (k) VALUES (1), (3)", dialect="postgres")
+    assert sorted(tuple(row) for row in lake.table("sums").collect()) == [(1, 2), (2, 2), (3, 3)]
+    modes = lake.sql("SELECT pgt_name FROM pgtrickle.stream_tables_info ORDER BY 1")
+    assert [row[0] for row in modes.collect()] == ["recent", "sums"]
+    lake.close()
+
+
 ZONE = "spark.sql.session.timeZone"
 
 if __name__ == "__main__":
@@ -143,6 +167,7 @@ if __name__ == "__main__":
         session.conf.set(ZONE, "UTC")
         streams(sys.argv[1] + "_streams", session)
         guests(sys.argv[1] + "_guests", session)
+        clocks_and_functions(sys.argv[1] + "_clocks", session)
         flows(sys.argv[1], session)
         print("flows done")
     finally:

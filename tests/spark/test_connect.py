@@ -19,7 +19,10 @@ SOURCE = Path(spark_trickle.__file__).parent
 @pytest.mark.spark
 def test_main_flows_on_a_connect_server(tmp_path):
     use_java()
-    environment = dict(os.environ, PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    tests = str(Path(__file__).parents[1])
+    paths = os.pathsep.join([tests, *filter(None, [os.environ.get("PYTHONPATH")])])
+    own = {"PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = {**os.environ, **own}
     ran = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("connect_flows.py")), str(tmp_path / "lake")],
         capture_output=True,
