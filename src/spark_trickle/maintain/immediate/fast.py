@@ -117,13 +117,14 @@ class FastPaths:
         tables = {table.uuid: table for table in tx.tables()}
         reached = {uuid for uuid, table in tables.items() if tx.staged(table) is not None}
         found: dict[str, Follower] = {}
+        known: dict[object, ChangePlan] = {}
         late = behind(self._catalog, {s.uuid for s in streams if is_followed(s)})
         levels = graph.levels([s for s in streams if is_followed(s) and s.uuid in tables])
         for stream in (stream for level in levels for stream in level):
             if not any(source.uuid in reached for source in stream.sources):
                 continue
             reached.add(stream.uuid)
-            follower = None if stream.uuid in late else self._follower(tx, stream, tables)
+            follower = None if stream.uuid in late else self._follower(tx, stream, tables, known)
             if follower is not None:
                 found[stream.uuid] = follower
         slower = [s for s in streams if s.follows and s.uuid not in found]
@@ -133,13 +134,21 @@ class FastPaths:
         return list(found.values())
 
     def _follower(
-        self, tx: Transaction, stream: StreamTable, tables: Mapping[str, Table]
+        self,
+        tx: Transaction,
+        stream: StreamTable,
+        tables: Mapping[str, Table],
+        known: dict[object, ChangePlan],
     ) -> Follower | None:
+        """``known``: what was found for others of its source, under the same names."""
         folder = self._folder(stream)
         if isinstance(folder, NoFastPath) or stream.sources[0].uuid not in tables:
             return None
         source = self._source(stream, tables[stream.sources[0].uuid], tx)
-        changes = tx.changes(source)
+        named = source.uuid, *((column.id, column.name) for column in source.columns)
+        if named not in known:
+            known[named] = tx.changes(source)
+        changes = known[named]
         rows = changes.inserted_rows + changes.deleted_rows
         if rows > MOST_ROWS or changes.bytes > MOST_BYTES:
             reason = f"{rows} changed rows in {changes.bytes >> 20} MB of files are for Spark"

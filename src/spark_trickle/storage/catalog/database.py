@@ -117,7 +117,8 @@ class _SqliteConnection:
         return self._raw.execute(sql, parameters).fetchall()
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        self._raw.executemany(sql, rows)
+        if rows:
+            self._raw.executemany(sql, rows)
 
     def has_table(self, name: str) -> bool:
         sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"

@@ -83,7 +83,8 @@ class TableWriter:
         parts = [conform(r, columns) for r in staged.rows if r.num_rows]
         rows = pa.concat_tables(parts)
         ids = [i for r in staged.rows if r.num_rows for i in r.column(ROW_ID).to_pylist()]
-        fresh = next_row_ids(self.connection, self.table, sum(1 for i in ids if i < 0))
+        unnumbered = sum(1 for i in ids if i < 0)
+        fresh = next_row_ids(self.connection, self.table, unnumbered) if unnumbered else 0
         numbered = []
         for number in ids:
             numbered.append(number if number >= 0 else fresh)

@@ -384,7 +384,8 @@ def conform(rows: pa.Table, columns: Sequence[Column], length: int | None = None
     for column in columns:
         kind = arrow_type(column)
         if str(column.id) in rows.column_names:
-            arrays.append(rows.column(str(column.id)).cast(kind))
+            array = rows.column(str(column.id))
+            arrays.append(array if array.type == kind else array.cast(kind))
         else:
             arrays.append(pa.chunked_array([constant(column, count)], kind))
     schema = arrow_schema(columns)
