@@ -17,25 +17,18 @@ from spark_trickle.sql.pg.dialect import TricklePostgres
 from spark_trickle.sql.pg.queries import Lookup, query_in
 
 _MARK = "\x1f"
-_HOME = "main"
-"""The schema that every lake has; PostgreSQL calls it public."""
 
 
 def parse_postgres(sql: str) -> list[exp.Expr]:
     """The statements of a text."""
     try:
-        trees = [tree for tree in TricklePostgres().parse(sql) if tree is not None]
+        return [tree for tree in TricklePostgres().parse(sql) if tree is not None]
     except SqlglotError as error:
         details = (getattr(error, "errors", None) or [{}])[0]
         line, column = details.get("line"), details.get("col")
         position = Position(sql, line, max(1, column - 1)) if line and column else None
         message = details.get("description") or str(error).splitlines()[0]
         raise ParseError(f"this is not PostgreSQL's SQL: {message}", position=position) from None
-    for tree in trees:
-        for table in tree.find_all(exp.Table):
-            if table.db.lower() == "public":
-                table.set("db", exp.to_identifier(_HOME))
-    return trees
 
 
 def in_schema(sql: str, schema: str) -> str:

@@ -10,6 +10,8 @@ from sqlglot.parsers.postgres import PostgresParser
 
 _GRAMMAR = frozenset({"CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
 """Functions with words between their arguments."""
+_HOME = "main"
+"""The schema that every lake has; PostgreSQL calls it public."""
 
 
 class TricklePostgresParser(PostgresParser):
@@ -29,6 +31,12 @@ class TricklePostgresParser(PostgresParser):
         if result is not None and token is not None and "start" not in result.meta:
             result.update_positions(token)
         return result
+
+    def _parse_table_parts(self, *args: Any, **options: Any) -> exp.Table | exp.Dot | None:
+        table = super()._parse_table_parts(*args, **options)
+        if isinstance(table, exp.Table) and table.db.lower() == "public":
+            table.args["db"].set("this", _HOME)
+        return table
 
 
 class TricklePostgres(Postgres):
