@@ -86,7 +86,10 @@ def test_columns_have_the_names_that_postgresql_gives() -> None:
 def test_statements_about_structure() -> None:
     for sql, expected in {
         "TRUNCATE t, u": ["TRUNCATE TABLE t", "TRUNCATE TABLE u"],
-        "DROP TABLE IF EXISTS t, public.u": ["DROP TABLE IF EXISTS t", "DROP TABLE IF EXISTS main.u"],
+        "DROP TABLE IF EXISTS t, public.u": [
+            "DROP TABLE IF EXISTS t",
+            "DROP TABLE IF EXISTS main.u",
+        ],
         "CREATE SCHEMA s": ["CREATE SCHEMA s"],
         "DROP SCHEMA s CASCADE": ["DROP SCHEMA s CASCADE"],
         "ALTER TABLE t DROP COLUMN n": ["ALTER TABLE t DROP COLUMN n"],

@@ -73,9 +73,7 @@ def test_a_refresh_whose_commit_gets_no_answer(
     url: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     """It succeeded: it is reported so, or as unknown, never as a failure, and not done twice."""
-    with psycopg.connect(url, autocommit=True) as raw:
-        raw.execute("CREATE DATABASE lost")
-    url = url.rsplit("/", 1)[0] + "/lost"
+    url = _database(url, "lost")
     with proxy.before(url) as wire:
         hasty = Settings(busy_timeout_seconds=2)
         with spark_trickle.connect(
@@ -105,7 +103,7 @@ def test_the_clock_of_a_temporal_filter_is_kept(
     url: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     """Another connection goes on from the clock of the last refresh."""
-    clock = Clock(at(2024, 3, 1, 12))
+    url, clock = _database(url, "timed"), Clock(at(2024, 3, 1, 12))
 
     def connect() -> spark_trickle.Lake:
         place, settings = str(tmp_path / "data"), Settings(clock=clock)
@@ -127,4 +125,10 @@ def test_the_clock_of_a_temporal_filter_is_kept(
         assert report.clock == ("2024-03-01 14:00:00+00:00", "2024-03-01 16:00:00+00:00")
         assert rows(lake, "recent") == [(2,)]
         assert not lake.verify("recent")
-        lake.sql("DROP STREAM TABLE recent; DROP TABLE e")
+
+
+def _database(url: str, name: str) -> str:
+    """One more on the same server."""
+    with psycopg.connect(url, autocommit=True) as raw:
+        raw.execute(f"CREATE DATABASE {name}")
+    return f"{url.rsplit('/', 1)[0]}/{name}"
