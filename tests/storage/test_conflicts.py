@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from spark_trickle.errors import AlreadyExistsError, CommitConflictError, NotFou
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn
-from spark_trickle.storage.upkeep import maintenance
+from spark_trickle.storage.upkeep import compaction, maintenance
 from spark_trickle.storage.versions.transaction import Transaction
 from support import lakes
 
@@ -21,6 +21,10 @@ Step = Callable[[Transaction], object]
 
 def rows(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "s": ["x"] * len(ids)})
+
+
+def ids(catalog: Catalog, version: int | None = None) -> list[int]:
+    return sorted(r["id"] for r in read_scan(catalog.scan("t", version)).to_pylist())
 
 
 def insert(tx: Transaction) -> None:
@@ -60,24 +64,55 @@ def read_only(tx: Transaction) -> None:
     tx.insert_rows("other", rows(1))
 
 
+def delete_beside(tx: Transaction) -> None:
+    """Another row of the same file, and another one in the catalog."""
+    assert lakes.modify(tx, "t", lambda r: r["id"] in (2, 102), None) == 2
+
+
+def update(tx: Transaction) -> None:
+    """The rows of ``delete_inlined`` and ``delete_in_file``."""
+    assert lakes.modify(tx, "t", lambda r: r["id"] in (1, 101), lambda r: r | {"s": "new"}) == 2
+
+
+def merge(tx: Transaction) -> None:
+    """Insert a key because it is not there."""
+    tx.assume("t")
+    tx.insert_rows("t", rows(3000))
+
+
 STEPS: list[Step] = [
-    insert, insert_file, delete_inlined, delete_in_file, truncate, alter, rename, drop, read_only,
+    insert, insert_file, delete_inlined, delete_in_file, delete_beside, update, merge, truncate,
+    alter, rename, drop, read_only,
 ]  # fmt: skip
-INSERTS, DELETES = {insert, insert_file}, {delete_inlined, delete_in_file, truncate}
+INSERTS = {insert, insert_file, merge}
+CHANGED = {
+    delete_inlined: {1}, delete_in_file: {101}, delete_beside: {2, 102}, update: {1, 101},
+    truncate: {1, 2, 3, *range(100, 110)},
+}  # fmt: skip
 SHAPES = {alter, rename, drop}
+START = [1, 2, 3, *range(100, 110)]
 
 
 def clashes(mine: Step, theirs: Step) -> bool:
     """The matrix: what I do against what others committed since my base version."""
     if theirs is read_only:
         return False
-    if mine in INSERTS:
-        return theirs in SHAPES | DELETES
-    if mine in DELETES or mine is read_only:
-        return True
     if mine is drop:
         return theirs is drop
-    return theirs in SHAPES
+    if theirs in SHAPES:
+        return True
+    if mine in (read_only, truncate):
+        return True
+    if mine is merge and theirs in {*INSERTS, update}:
+        return True
+    return bool(CHANGED.get(mine, set()) & CHANGED.get(theirs, set()))
+
+
+def apply(step: Step, ids: Iterable[int]) -> list[int]:
+    """What a step leaves of the ids that are there."""
+    added = {insert: [1000], insert_file: [*range(2000, 2010)], merge: [3000]}
+    gone = set() if step is update else CHANGED.get(step, set())
+    return sorted([i for i in ids if i not in gone] + added.get(step, []))
 
 
 @pytest.fixture
@@ -115,6 +150,10 @@ def test_matrix(folder: Any, mine: Step, theirs: Step) -> None:
             assert catalog.version() == version
         else:
             assert tx.commit() == version + 1
+            if not SHAPES & {mine, theirs}:
+                left = apply(mine, apply(theirs, START))
+                assert ids(catalog) == left
+                assert ids(catalog, version - 1) == START
 
 
 def test_other_tables_never_conflict(lake: Catalog) -> None:
@@ -146,12 +185,109 @@ def test_compaction_does_not_move_a_table_that_was_read(lake: Catalog) -> None:
     tx.commit()
 
 
-def test_compaction_conflicts_with_deletes(lake: Catalog) -> None:
+@pytest.mark.parametrize("mine", [delete_inlined, delete_in_file, delete_beside, update])
+@pytest.mark.parametrize("newest", [False, True], ids=["as read", "moved"])
+def test_deletes_and_updates_survive_compaction(lake: Catalog, mine: Step, newest: bool) -> None:
+    tx = lake.begin()
+    mine(tx)
+    with lake.begin() as other:
+        insert(other)
+    assert maintenance.compact(lake, "t").files_before == 1
+    assert tx.scan("t").rows == 13 - (0 if mine is update else len(CHANGED[mine]))
+    version = lake.version()
+    tx.commit(newest=newest)
+    assert ids(lake) == sorted([*apply(mine, START), 1000])
+    assert ids(lake, version) == [*START, 1000]
+    changed = lakes.net(lake, "t", version, lake.version())
+    assert sum(abs(n) for n in changed.values()) == (4 if mine is update else len(CHANGED[mine]))
+    assert not maintenance.compact(lake, "t").table
+    assert ids(lake) == sorted([*apply(mine, START), 1000])
+
+
+@pytest.mark.parametrize("theirs", [delete_inlined, delete_in_file, update])
+def test_a_row_changed_before_compaction_carried_it_conflicts(lake: Catalog, theirs: Step) -> None:
+    """Its id is found in a new file, but it is not the row that was read."""
+    transactions = [lake.begin(), lake.begin()]
+    for tx in transactions:
+        update(tx)
+    with lake.begin() as other:
+        theirs(other)
+    maintenance.compact(lake, "t")
+    for tx, newest in zip(transactions, (False, True), strict=True):
+        with pytest.raises(CommitConflictError, match="table t lost rows"):
+            tx.commit(newest=newest)
+    assert ids(lake) == apply(theirs, START)
+
+
+def test_a_transaction_compacted_under_deletes_each_row_once(lake: Catalog) -> None:
+    """What it deleted in the old files stays deleted when it looks again, and can be rolled back."""
     tx = lake.begin()
     delete_in_file(tx)
+    mark = tx.savepoint()
+    delete_inlined(tx)
     maintenance.compact(lake, "t")
-    with pytest.raises(CommitConflictError, match="table t was compacted"):
+    delete_beside(tx)
+    assert tx.scan("t").rows == 9
+    tx.rebase()
+    assert tx.scan("t").rows == 9
+    tx.rollback_to(mark)
+    assert tx.scan("t").rows == 12
+    delete_beside(tx)
+    tx.commit()
+    assert ids(lake) == [1, 3, 100, *range(103, 110)]
+
+
+@pytest.mark.parametrize("theirs", [delete_inlined, delete_in_file, update, truncate, insert])
+def test_compaction_carries_what_died_meanwhile(
+    lake: Catalog, location: tuple[str, str], monkeypatch: pytest.MonkeyPatch, theirs: Step
+) -> None:
+    write = compaction._written
+
+    def written(*arguments: Any) -> Any:
+        found = write(*arguments)
+        with lake.begin() as other:
+            theirs(other)
+        with lake.begin() as other:
+            other.insert_rows("t", rows(7))
+        return found
+
+    monkeypatch.setattr(compaction, "_written", written)
+    base = lake.version()
+    before = {version: lakes.contents(lake, "t", version) for version in range(1, base + 1)}
+    assert maintenance.compact(lake, "t").version == base + 3
+    monkeypatch.undo()
+    assert ids(lake) == sorted([*apply(theirs, START), 7])
+    if "://" not in location[0]:
+        lakes.agrees_with_duckdb(lake, location[0], "t")
+    assert ids(lake, base + 1) == apply(theirs, START)
+    assert {v: lakes.contents(lake, "t", v) for v in before} == before
+    feed = lakes.net(lake, "t", base, base + 1)
+    assert feed == lakes.difference(before[base], lakes.contents(lake, "t", base + 1))
+    assert not lakes.net(lake, "t", base + 2, base + 3)
+    maintenance.compact(lake, "t")
+    assert ids(lake) == sorted([*apply(theirs, START), 7])
+
+
+def test_without_a_record_of_the_others_there_is_no_commit(lake: Catalog) -> None:
+    tx = lake.begin()
+    update(tx)
+    with lake.begin() as other:
+        update(other)
+    with lake.begin() as other:
+        other.insert_rows("other", rows(1))
+    maintenance.expire(lake, older_than=0)
+    with pytest.raises(CommitConflictError, match="has expired"):
         tx.commit()
+
+
+def test_not_null_is_not_set_over_a_null_that_came_meanwhile(lake: Catalog) -> None:
+    tx = lake.begin()
+    tx.assume("t")
+    tx.alter_column("t", "s", "SET NOT NULL", None)
+    with lake.begin() as other:
+        other.insert_rows("t", pa.table({"id": pa.array([5], pa.int64())}))
+    with pytest.raises(CommitConflictError, match="table t got new rows"):
+        tx.commit(newest=True)
 
 
 def test_same_name_created_twice(lake: Catalog) -> None:
@@ -209,7 +345,7 @@ def test_records_go_with_the_rows_or_not_at_all(lake: Catalog) -> None:
     delete_inlined(stale)
     stale.record(note("lost"))
     with lake.begin() as other:
-        insert(other)
+        delete_inlined(other)
     with pytest.raises(CommitConflictError):
         stale.commit()
     alone = lake.begin()

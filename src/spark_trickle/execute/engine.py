@@ -164,30 +164,38 @@ class Engine:
             participant.before_write(tx, statement)
         savepoint = tx.savepoint()
         try:
-            match statement:
-                case ast.Insert():
-                    return self._insert(sql, statement, source)
-                case ast.Update() | ast.Delete() | ast.Merge():
-                    return self._modify(sql, statement, source)
-                case ast.Truncate(name):
-                    return tx.truncate(tx.table(table_name(name)))
-                case ast.Restore():
-                    return restore(self, statement, source)
-                case ast.CreateTable() if statement.query is not None:
-                    return self._create_as(sql, statement, source)
-                case ast.CreateView(temporary=True) | ast.DropView() if self.names.temporary(
-                    sql, statement
-                ):
-                    return None
-                case _:
-                    lost = views.broken(tx, source)
-                    asked = partial(has_null, self, source)
-                    dropped = ddl.apply(source, statement, sql, self._evaluate, asked)
-                    views.refuse_breaking(lost, views.broken(tx, source))
-                    return dropped
+            answer = self._changed(sql, statement, source)
         except BaseException:
             tx.rollback_to(savepoint)
             raise
+        tx.release(savepoint)
+        return answer
+
+    def _changed(
+        self, sql: str, statement: Change | ddl.Ddl, source: TransactionSource
+    ) -> int | list[str] | None:
+        tx = source.tx
+        match statement:
+            case ast.Insert():
+                return self._insert(sql, statement, source)
+            case ast.Update() | ast.Delete() | ast.Merge():
+                return self._modify(sql, statement, source)
+            case ast.Truncate(name):
+                return tx.truncate(tx.table(table_name(name)))
+            case ast.Restore():
+                return restore(self, statement, source)
+            case ast.CreateTable() if statement.query is not None:
+                return self._create_as(sql, statement, source)
+            case ast.CreateView(temporary=True) | ast.DropView() if self.names.temporary(
+                sql, statement
+            ):
+                return None
+            case _:
+                lost = views.broken(tx, source)
+                asked = partial(has_null, self, source)
+                dropped = ddl.apply(source, statement, sql, self._evaluate, asked)
+                views.refuse_breaking(lost, views.broken(tx, source))
+                return dropped
 
     def rows_of(self, plan: ScanPlan, source: TransactionSource, table: Table) -> int:
         """Insert a plan's rows; how many."""

@@ -64,6 +64,8 @@ class MergeRunner:
         self.source_columns: dict[str, str] = {}
 
     def run(self) -> int:
+        if self._numbers(MergeInsert):
+            self.tx.assume(self.target.table)  # what was not found must not be there at commit
         self._open_source()
         values = [self._values(clause) for clause in self.statement.clauses]
         frame = self.runner.run(self._text(values).build())

@@ -55,7 +55,11 @@ def _moment(engine: Engine, text: str) -> datetime:
 
 
 def has_null(engine: Engine, source: TransactionSource, table: Table, name: str) -> bool:
-    """Whether a row of the table is NULL in a column: from the catalog, or else by Spark."""
+    """Whether a row of the table is NULL in a column: from the catalog, or else by Spark.
+
+    The answer is to hold at commit, too.
+    """
+    source.tx.assume(table)
     plan = source.scan(table)
     known = _nulls(plan, name)
     if known is not None:

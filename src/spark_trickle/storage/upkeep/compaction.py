@@ -1,10 +1,12 @@
 """Compaction: small files, files full of dead rows, and inlined rows become one file.
 
-Law: no version's rows change, and no change feed. Each row goes over with its row id, the version
+Law: no version's rows change, and no change feed: also not of versions that are committed
+meanwhile. Each row goes over with its row id, the version
 that inserted it and the version that deleted it, so the new files serve every version the old
 ones served. Dead rows go to a file of their own, which ends with the last death in it: later
 versions do not meet it, and it is not compacted again. Rows that no kept version can see are left
-behind.
+behind. Rows that die while the files are written are living ones there, with a death: writers never
+wait for compaction, nor does it give way to them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_trickle.errors import CommitConflictError, TrickleError
+from spark_trickle.errors import CommitConflictError, InternalError, TrickleError
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import columns_at
@@ -37,6 +39,7 @@ from spark_trickle.storage.versions import conflicts, deaths, dml
 from spark_trickle.storage.versions.commit import latest_ids, write_snapshot
 from spark_trickle.storage.versions.conflicts import Claim
 from spark_trickle.storage.versions.deaths import Deaths
+from spark_trickle.storage.versions.moving import row_ids, stored_ids
 from spark_trickle.storage.versions.ownership import Owned, owning
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.state import TableLike
@@ -73,16 +76,14 @@ class _Task:
     deaths: dict[int, Deaths]
     inlined: pa.Table
 
-    @property
-    def bytes(self) -> int:
-        return sum(f.bytes for f in self.files)
-
 
 @dataclass
 class _Output:
     """A new file: what is needed to put it into the catalog."""
 
     path: str
+    living: bool
+    """Whether its rows were alive when they were read."""
     rows: int = 0
     first: int = 0
     last: int = 0
@@ -91,15 +92,13 @@ class _Output:
     @property
     def end(self) -> int | None:
         """The version that sees no row of it any more."""
-        dead = self.rows == len(self.deaths)
-        return pc.max(self.deaths.versions).as_py() if dead else None
+        return None if self.living else pc.max(self.deaths.versions).as_py()
 
 
 def compact(catalog: Catalog, table: TableLike) -> Compacted:
     """Merge small files and inlined rows of a table; no version's rows change, nor any feed.
 
-    Runs beside writers: it gives way to deletes and DDL that commit meanwhile, and tries again. A
-    small task that lost thrice is done while other writers wait.
+    Runs beside writers; it gives way to DDL and to other compactions, and tries again.
     """
     for attempt in range(4):
         with catalog.reading() as connection:
@@ -107,8 +106,6 @@ def compact(catalog: Catalog, table: TableLike) -> Compacted:
         if task is None:
             return Compacted(catalog.version())
         try:
-            if attempt == 3 and task.bytes < 4 * SMALL_BYTES:
-                return _compact_alone(catalog, table)
             return _compact(catalog, task)
         except CommitConflictError:
             if attempt == 3:
@@ -123,16 +120,6 @@ def _compact(catalog: Catalog, task: _Task) -> Compacted:
             version = _swap(catalog, connection, task, outputs, owned)
             reach("compaction-before-commit")
     reach("compaction-after-commit")
-    return _done(version, task, outputs)
-
-
-def _compact_alone(catalog: Catalog, table: TableLike) -> Compacted:
-    with owning(catalog.files) as owned, catalog.writing() as connection:
-        task = _task(catalog, connection, table)
-        if task is None:
-            return Compacted(latest_ids(connection).version)
-        outputs = _written(task, owned)
-        version = _swap(catalog, connection, task, outputs, owned)
     return _done(version, task, outputs)
 
 
@@ -218,7 +205,7 @@ def _write(task: _Task, owned: Owned) -> list[_Output]:
     for dead in (False, True):
         chunks = _chunks(task, dead)
         for chunk in chunks:
-            output = _Output(parquet.new_path(task.table))
+            output = _Output(parquet.new_path(task.table), living=not dead)
             owned.add(output.path)
             outputs.append(output)
             with task.table.files.output(output.path) as sink:
@@ -318,8 +305,10 @@ def _swap(
     owned: Owned,
 ) -> int:
     table = task.table
-    claim = Claim(str(table), deletes=False, alters=True, compacts=True)
-    conflicts.check(connection, task.version, {table.id: claim})
+    claims = {table.id: Claim(str(table), compacts=True)}
+    theirs = conflicts.check(connection, task.version, claims).by_table.get(table.id, {})
+    if theirs.keys() & set(conflicts.DELETED):
+        _carry(task, _died(catalog.planner, connection, task), outputs)
     ids = latest_ids(connection)
     ids.version += 1
     for file in task.files:
@@ -344,8 +333,47 @@ def _swap(
     return ids.version
 
 
+def _died(planner: Planner, connection: Connection, task: _Task) -> Deaths:
+    """The ids of rows that died since the task was made, and the version of each death."""
+    result = deaths.NONE
+    for file in task.files:
+        seen = (file, task.deaths[file.id])
+        found = deaths.since(connection, planner, task.table, seen, task.version)
+        if len(found):
+            ids = row_ids(task.table, file, found.positions)
+            result = result.and_also(Deaths(ids, found.versions))
+    for name in _inlined_tables(connection, task.table):
+        rows = connection.execute(
+            f"SELECT row_id, end_snapshot FROM {quoted(name)} "
+            "WHERE begin_snapshot <= ? AND end_snapshot > ?",
+            (task.version, task.version),
+        )
+        ids, versions = (pa.array((row[i] for row in rows), pa.int64()) for i in (0, 1))
+        result = result.and_also(Deaths(ids, versions))
+    return result
+
+
+def _carry(task: _Task, died: Deaths, outputs: Sequence[_Output]) -> None:
+    """Give the new files the deaths of rows that were alive when they were written."""
+    left = len(died)
+    for output in outputs:
+        if output.living and left:
+            where = pc.index_in(died.positions, value_set=stored_ids(task.table, output.path))
+            here = pc.is_valid(where)
+            found = Deaths(where.filter(here).cast(pa.int64()), died.versions.filter(here))
+            output.deaths = found.sorted()
+            left -= len(found)
+    if left:
+        raise InternalError(f"{left} deleted rows of {task.table} are not in its compacted files")
+
+
 def _remove_inlined(connection: Connection, table: Table, version: int) -> None:
-    for (name,) in connection.execute(
-        "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table.id,)
-    ):
+    for name in _inlined_tables(connection, table):
         connection.execute(f"DELETE FROM {quoted(name)} WHERE begin_snapshot <= ?", (version,))
+
+
+def _inlined_tables(connection: Connection, table: Table) -> list[str]:
+    rows = connection.execute(
+        "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table.id,)
+    )
+    return [name for (name,) in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog import ddl, wakeup
@@ -12,10 +12,11 @@ from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.ids import Ids
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.faults import reach
-from spark_trickle.storage.records import Said
+from spark_trickle.storage.records import Said, ScanPlan
 from spark_trickle.storage.versions import conflicts
-from spark_trickle.storage.versions.conflicts import Claim
+from spark_trickle.storage.versions.conflicts import Claim, Others
 from spark_trickle.storage.versions.dml import TableWriter
+from spark_trickle.storage.versions.moving import Mover
 from spark_trickle.storage.versions.ownership import Owned
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.staging import Staged
@@ -38,6 +39,8 @@ class Work:
     said: Said = Said()
     late: Mapping[int, Staged] = field(default_factory=dict)
     """Work that was done under the write lock, on the newest version: nobody can be in its way."""
+    seen: Mapping[int, ScanPlan] = field(default_factory=dict)
+    """The tables at the base, as they were scanned."""
 
     @property
     def files(self) -> list[str]:
@@ -67,7 +70,8 @@ class Committer:
         latest = ids.version
         reach("locked")
         if latest > work.base:
-            conflicts.check(connection, work.base, claims(work))
+            others = conflicts.check(connection, work.base, claims(work))
+            work = replace(work, staged=self._moved(connection, work, latest, others))
         if work.changes_lake:
             ids.version += 1
             self._write(connection, work, ids, latest)
@@ -77,20 +81,31 @@ class Committer:
         reach("before-commit")
         return ids.version
 
+    def _moved(
+        self, connection: Connection, work: Work, latest: int, others: Others
+    ) -> dict[int, Staged]:
+        """The work on top of the newest version."""
+        moved = dict(work.staged)
+        for table in work.before.tables.values():
+            if table.id in moved and work.after.by_id(table.id) is not None:
+                theirs = others.by_table.get(table.id, {})
+                mover = Mover(connection, self.planner, table, work.base, latest, theirs)
+                moved[table.id] = mover.moved(moved[table.id], work.seen.get(table.id))
+        return moved
+
     def _write(self, connection: Connection, work: Work, ids: Ids, latest: int) -> None:
         now_there = work.before
         if work.before != work.after and latest > work.base:
             now_there = self.structure(connection, latest)
         applied = ddl.apply(connection, work.before, work.after, now_there, ids)
         changes = list(applied.changes)
-        for base, every in ((work.base, work.staged), (latest, work.late)):
-            for number, staged in every.items():
-                if number in applied.tables and not staged.empty:
-                    table = applied.tables[number]
-                    tools = (ids, self.planner, self.settings, base, work.owned)
-                    writer = TableWriter(connection, table, *tools)
-                    changes += writer.write(staged)
-                    reach("first-table-written")
+        for number, staged in (*work.staged.items(), *work.late.items()):
+            if number in applied.tables and not staged.empty:
+                table = applied.tables[number]
+                tools = (ids, self.planner, self.settings, latest, work.owned)
+                writer = TableWriter(connection, table, *tools)
+                changes += writer.write(staged)
+                reach("first-table-written")
         write_snapshot(connection, ids, changes, work.said)
 
 
@@ -122,15 +137,14 @@ def claims(work: Work) -> dict[int, Claim]:
     after = {t.id: t for t in work.after.tables.values()}
     for table in work.before.tables.values():
         staged = work.staged.get(table.id, Staged())
-        files = tuple(i for i in staged.dead if i >= 0)
         gone = table.id not in after
         result[table.id] = Claim(
             str(table),
-            inserts=staged.inserts and not gone,
-            deletes=staged.deletes and not gone,
+            writes=not staged.empty and not gone,
+            truncates=staged.truncated and not gone,
+            assumes=staged.assumes and not gone,
             alters=not gone and after[table.id] != table,
             drops=gone,
             reads=table.id in work.reads,
-            files=files,
         )
     return result

@@ -1,4 +1,24 @@
-"""Whether other commits got in the way: the conflict matrix, judged under the write lock."""
+"""Whether other commits got in the way, judged under the write lock.
+
+Law, for a transaction and what others committed to the same table since the version it read:
+
+- New rows are in nobody's way, and nobody's rows are in theirs.
+- A deleted row (an UPDATE deletes one and adds one) conflicts with a commit that deleted or replaced
+  the *same* row, and with no other: not with new rows, not with deletes beside it in the same
+  file, not with compaction, which carries it to another place (``moving``).
+- Removing *all* rows (TRUNCATE, DELETE without a condition, INSERT OVERWRITE) conflicts with every
+  change of rows: it would remove what it has not seen.
+- What rests on rows that are *not* there conflicts with new rows: MERGE and ON CONFLICT that insert
+  what they did not find, SET NOT NULL after a look for NULLs. So no key comes twice by them.
+- DDL conflicts with DDL, and every write with DDL: rows fit the columns they were made for.
+- What was put in the read set conflicts with every change of rows or columns: at SERIALIZABLE all
+  that was read, at REPEATABLE READ the sources of IMMEDIATE stream tables that follow. At READ
+  COMMITTED these are computed anew instead.
+- Compaction conflicts with DDL and with another compaction. It changes no row: deletes that came
+  meanwhile are carried into its files.
+
+Without a record of what was committed in between (it has expired) there is no judgement: conflict.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +40,8 @@ COMPACTED = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flus
 MOVED = (*SHAPED, *INSERTED, *DELETED)
 """What changes a table's rows or columns; compaction does not."""
 ROWS = frozenset((*INSERTED, *DELETED))
+REPLACED = frozenset((*DELETED, *COMPACTED))
+"""What may have taken a row from its place."""
 INLINED = frozenset(("inlined_insert", "inlined_delete"))
 
 _WORDS = {
@@ -48,29 +70,28 @@ class Claim:
     """What a transaction did to a table, for the matrix."""
 
     name: str
-    inserts: bool = False
-    deletes: bool = False
+    writes: bool = False
+    """It adds rows, or deletes some."""
+    truncates: bool = False
+    assumes: bool = False
+    """It holds only as long as no rows are added."""
     alters: bool = False
     drops: bool = False
     reads: bool = False
     compacts: bool = False
-    files: tuple[int, ...] = ()
-    """Files it deletes from."""
 
     def clashes(self) -> Iterable[str]:
         """Kinds of changes by others that this claim cannot live with."""
-        if self.inserts:
-            yield from (*SHAPED, *DELETED)
-        if self.deletes:
-            yield from (*SHAPED, *INSERTED, *COMPACTED, "inlined_delete")
-        if self.alters:
+        if self.writes or self.alters or self.compacts:
             yield from SHAPED
+        if self.truncates or self.reads:
+            yield from MOVED
+        if self.assumes:
+            yield from (*SHAPED, *INSERTED)
         if self.drops:
             yield "dropped_table"
-        if self.reads:
-            yield from MOVED
         if self.compacts:
-            yield from (*DELETED, *COMPACTED)
+            yield from COMPACTED
 
 
 def entries(text: str | None) -> list[tuple[str, str]]:
@@ -145,32 +166,21 @@ class LastMoves:
         return max((n for kind, n in known.items() if counts(kind)), default=otherwise)
 
 
-def check(connection: Connection, base: int, claims: Mapping[int, Claim]) -> None:
-    """CommitConflictError if a claim clashes with what was committed after ``base``."""
+def check(connection: Connection, base: int, claims: Mapping[int, Claim]) -> Others:
+    """What was committed after ``base``; CommitConflictError if a claim clashes with it."""
+    oldest = connection.execute("SELECT min(snapshot_id) FROM ducklake_snapshot")[0][0]
+    if oldest > base + 1:
+        raise CommitConflictError(
+            f"the record of what others committed after version {base} has expired",
+            hint="run the transaction again",
+        )
     others = since(connection, base)
     for table, claim in claims.items():
-        theirs = others.by_table.get(table)
-        if not theirs:
-            continue
+        theirs = others.by_table.get(table, {})
         for kind in claim.clashes():
             if kind in theirs:
                 raise conflict(claim.name, kind, theirs[kind])
-        if claim.deletes and "deleted_from_table" in theirs:
-            _check_files(connection, base, table, claim, theirs["deleted_from_table"])
-
-
-def _check_files(connection: Connection, base: int, table: int, claim: Claim, version: int) -> None:
-    touched = {
-        row[0]
-        for row in connection.execute(
-            "SELECT data_file_id FROM ducklake_delete_file WHERE table_id = ? AND "
-            "(begin_snapshot > ? OR end_snapshot > ? OR partial_max > ?) "
-            "UNION SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND end_snapshot > ?",
-            (table, base, base, base, table, base),
-        )
-    }
-    if touched & set(claim.files):
-        raise conflict(claim.name, "deleted_from_table", version)
+    return others
 
 
 def conflict(name: str, kind: str, version: int) -> CommitConflictError:

@@ -13,7 +13,8 @@ from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import resolve
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
-from spark_trickle.storage.records import FILE_VERSION, FILE_VERSION_FIELD, Table
+from spark_trickle.storage.records import FILE_VERSION, FILE_VERSION_FIELD, DataFile, Table
+from spark_trickle.storage.versions.conflicts import conflict
 from spark_trickle.storage.versions.planning import Planner
 
 _SCHEMA = pa.schema(
@@ -40,6 +41,11 @@ class Deaths:
             pa.concat_arrays([self.positions, other.positions]),
             pa.concat_arrays([self.versions, other.versions]),
         )
+
+    def among(self, wanted: pa.Array) -> Deaths:
+        """Those at the given positions."""
+        chosen = pc.is_in(self.positions, value_set=wanted)
+        return Deaths(self.positions.filter(chosen), self.versions.filter(chosen))
 
     def sorted(self) -> Deaths:
         order = pc.sort_indices(self.positions)
@@ -72,12 +78,13 @@ def inline(connection: Connection, table: Table, number: int, deaths: Deaths) ->
     )
 
 
-def so_far(connection: Connection, planner: Planner, table: Table, number: int) -> Deaths:
-    """All deaths of a data file, whoever recorded them."""
+def so_far(
+    connection: Connection, planner: Planner, table: Table, number: int, ended: int | None = None
+) -> Deaths:
+    """All deaths of a data file, whoever recorded them; ``ended``: the version that ended it."""
     result = NONE
-    for row in planner.delete_rows(
-        connection, table, "data_file_id = ? AND end_snapshot IS NULL", (number,)
-    ):
+    alive = "data_file_id = ? AND (end_snapshot IS NULL OR end_snapshot = ?)"
+    for row in planner.delete_rows(connection, table, alive, (number, ended)):
         found, stamps = planner.delete_file(row, table)
         part = at_version(found, row.begin) if stamps is None else Deaths(found, stamps)
         result = result.and_also(part)
@@ -91,6 +98,35 @@ def so_far(connection: Connection, planner: Planner, table: Table, number: int) 
                 Deaths(pa.array(where, pa.int64()), pa.array(when, pa.int64()))
             )
     return result.sorted()
+
+
+def since(
+    connection: Connection,
+    planner: Planner,
+    table: Table,
+    seen: tuple[DataFile, Deaths],
+    version: int,
+) -> Deaths:
+    """Deaths in a data file after a version at which it had those of ``seen``.
+
+    CommitConflictError if the file is gone, or if another program's record does not tell when.
+    """
+    file, known = seen
+    rows = connection.execute(
+        "SELECT end_snapshot, (SELECT count(*) FROM ducklake_delete_file d WHERE d.data_file_id = "
+        "f.data_file_id AND d.begin_snapshot > ? AND d.partial_max IS NULL) "
+        "FROM ducklake_data_file f WHERE data_file_id = ?",
+        (version, file.id),
+    )
+    if not rows or rows[0][1]:
+        raise conflict(str(table), "deleted_from_table", version + 1)
+    end = rows[0][0]
+    found = so_far(connection, planner, table, file.id, end)
+    new = found.among(positions.minus(found.positions, known.positions))
+    if end is None:
+        return new
+    every = pa.array(range(file.rows), pa.int64())
+    return new.and_also(at_version(positions.minus(every, found.positions), end)).sorted()
 
 
 def new_path(table: Table) -> str:

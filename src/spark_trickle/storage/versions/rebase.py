@@ -4,16 +4,17 @@ it reads is new.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from spark_trickle.errors import CommitConflictError
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import Structure
+from spark_trickle.storage.records import Table
 from spark_trickle.storage.versions import conflicts
 from spark_trickle.storage.versions.commit import Record
-from spark_trickle.storage.versions.conflicts import Claim
+from spark_trickle.storage.versions.conflicts import Claim, Others
 from spark_trickle.storage.versions.staging import Staged
 
 
@@ -36,26 +37,26 @@ class Progress:
 
 def check(
     connection: Connection, base: int, structure: Structure, staged: Mapping[int, Staged]
-) -> None:
-    """CommitConflictError if what others did since ``base`` is in the way of what was staged.
-
-    New rows fit any version of a table with the same columns; deleted rows must still be where
-    they were.
-    """
+) -> Others:
+    """What others did since ``base``; CommitConflictError if it is in the way of what was staged."""
     claims = {
         table.id: Claim(
             str(table),
-            deletes=work.deletes,
-            alters=True,
-            files=tuple(file for file in work.dead if file >= 0),
+            writes=not work.empty,
+            truncates=work.truncated,
+            assumes=work.assumes,
         )
         for table in structure.tables.values()
-        if (work := staged.get(table.id)) is not None and not work.empty
+        if (work := staged.get(table.id)) is not None
     }
-    conflicts.check(connection, base, claims)
+    return conflicts.check(connection, base, claims)
 
 
-def moved(progress: Progress, before: Structure, newest: Structure) -> Progress:
+Move = Callable[[Table, Staged], Staged]
+"""The work on a table, on top of the newest version."""
+
+
+def moved(progress: Progress, before: Structure, newest: Structure, move: Move) -> Progress:
     """What was done on top of ``before``, on top of the newest structure; nothing derived."""
     made = progress.structure
     if made == before:
@@ -65,4 +66,6 @@ def moved(progress: Progress, before: Structure, newest: Structure) -> Progress:
             "another transaction changed the structure of the lake, and so does this one",
             hint="run the transaction again",
         )
-    return Progress(made, progress.own, records=progress.records)
+    there = {table.id: table for table in before.tables.values()}
+    own = {i: move(there[i], work) if i in there else work for i, work in progress.own.items()}
+    return Progress(made, own, records=progress.records)

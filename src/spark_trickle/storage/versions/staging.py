@@ -46,6 +46,8 @@ class Staged:
     """Row ids of committed inlined rows that were deleted."""
     truncated: bool = False
     """Everything that was there at the base version is gone."""
+    assumes: bool = False
+    """What was done holds only as long as others add no rows."""
 
     @property
     def empty(self) -> bool:

@@ -12,6 +12,7 @@ from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.records import ScanPlan, Table, TableName
 from spark_trickle.storage.versions.commit import Committer
+from spark_trickle.storage.versions.planning import Planner
 
 TableLike = str | TableName | Table
 
@@ -38,6 +39,7 @@ class Lake(Protocol):
 
     settings: Settings
     files: FileSystem
+    planner: Planner
 
     def structure(self, version: int) -> Structure: ...
 

@@ -25,7 +25,8 @@ from spark_trickle.storage.records import (
     Table,
 )
 from spark_trickle.storage.versions import rebase
-from spark_trickle.storage.versions.commit import Record, Work
+from spark_trickle.storage.versions.commit import Record, Work, latest_ids
+from spark_trickle.storage.versions.moving import Mover
 from spark_trickle.storage.versions.ownership import Owned, may_stand
 from spark_trickle.storage.versions.participants import Late, Participant
 from spark_trickle.storage.versions.rebase import Progress
@@ -58,6 +59,8 @@ class Transaction(Restructuring):
         self.participants = participants
         self._lock = threading.RLock()
         """For what is read, changed and put back."""
+        self._seen: dict[int, ScanPlan] = {}
+        """Tables at the base, as they were first scanned."""
         self._savepoints: list[Progress] = []
         self._owned = Owned(lake.files)
         self._late: Mapping[int, Staged] = {}
@@ -108,8 +111,15 @@ class Transaction(Restructuring):
         return staged_changes(plan, own, self.base, staged)
 
     def _base_plan(self, table: Table) -> ScanPlan | None:
+        """The same one as long as the base is the same: rows are deleted by their places in it, and
+        compaction gives the version other files."""
         old = self._before.by_id(table.id)
-        return None if old is None else self._lake.scan(old, self.base)
+        if old is None:
+            return None
+        with self._lock:
+            if table.id not in self._seen:
+                self._seen[table.id] = self._lake.scan(old, self.base)
+            return self._seen[table.id]
 
     # Rows
 
@@ -170,7 +180,8 @@ class Transaction(Restructuring):
     def truncate(self, table: TableLike) -> int:
         """Delete all rows; how many there were."""
         count = self.scan(table).rows
-        self._stage(self.table(table), Staged(truncated=True))
+        own = self.table(table)
+        self._stage(own, Staged(truncated=True, assumes=self._staged(own).assumes))
         return count
 
     def _staged(self, table: Table) -> Staged:
@@ -224,19 +235,31 @@ class Transaction(Restructuring):
         was computed from the old version: they have to do it anew.
         """
         self._open()
-        newest = self._lake.version()
-        if newest == self.base:
-            return False
         with self._lake.reading() as connection:
-            rebase.check(connection, self.base, self._before, self._state.own)
-        structure = self._lake.structure(newest)
-        states = [
-            rebase.moved(state, self._before, structure)
-            for state in (*self._savepoints, self._state)
-        ]
+            newest = latest_ids(connection).version
+            if newest == self.base:
+                return False
+            structure = self._lake.structure(newest)
+            others = rebase.check(connection, self.base, self._before, self._state.own)
+
+            def move(table: Table, staged: Staged) -> Staged:
+                theirs = others.by_table.get(table.id, {})
+                planner = self._lake.planner
+                mover = Mover(connection, planner, table, self.base, newest, theirs)
+                return mover.moved(staged, self._seen.get(table.id))
+
+            states = [
+                rebase.moved(state, self._before, structure, move)
+                for state in (*self._savepoints, self._state)
+            ]
         *self._savepoints, self._state = states
-        self._before, self.base = structure, newest
+        self._before, self.base, self._seen = structure, newest, {}
         return True
+
+    def assume(self, table: TableLike) -> None:
+        """Have the commit fail if others add rows: what is done rests on rows that are not there."""
+        own = self.table(table)
+        self._stage(own, replace(self._staged(own), assumes=True))
 
     def read(self, table: TableLike) -> None:
         """Put the table in the read set: commit fails if its rows or columns moved since base."""
@@ -255,6 +278,10 @@ class Transaction(Restructuring):
     def savepoint(self) -> Savepoint:
         self._savepoints.append(self._state)
         return Savepoint(len(self._savepoints) - 1)
+
+    def release(self, savepoint: Savepoint) -> None:
+        """Forget the savepoint and later ones; what was done since stays."""
+        del self._savepoints[savepoint.token :]
 
     def rollback_to(self, savepoint: Savepoint) -> None:
         """Forget everything after the savepoint; it can be used again, later ones cannot."""
@@ -336,4 +363,5 @@ class Transaction(Restructuring):
         reach("files-synced")
         said = replace(self.said, message=message or self.said.message)
         rest = (state.reads, (*state.records, *records), said)
-        return Work(self.base, self._before, structure, state.staged, self._owned, *rest)
+        work = Work(self.base, self._before, structure, state.staged, self._owned, *rest)
+        return replace(work, seen=self._seen)
