@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_trickle.compat.door import Door
 from spark_trickle.errors import (
-    CommitConflictError,
     InvariantError,
     ParseError,
-    TransientError,
     TrickleError,
 )
 from spark_trickle.execute.engine import Engine
@@ -23,6 +19,7 @@ from spark_trickle.maintain.statements import StreamStatements
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.dialect import is_listing, translated
 from spark_trickle.statements.parameters import in_users_text
+from spark_trickle.storage.versions import retrying
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,23 +107,12 @@ class Statements:
 
     def autocommit(self, work: Callable[[TransactionSource], T]) -> T:
         """Do the work in a transaction of its own, again after each conflict."""
-        attempt = 0
-        while True:
-            tx = self._catalog.begin()
-            try:
-                answer = work(TransactionSource(self._catalog, tx))
-                tx.commit(newest=True)
-                return answer
-            except TransientError as error:
-                tx.rollback()
-                attempt += 1
-                # Others may hold the lock for long while they compute what follows their commits.
-                again = isinstance(error, CommitConflictError) or tx.notes
-                if attempt > self._engine.settings.commit_retries or not again:
-                    raise
-                # Losers come back at different moments.
-                time.sleep(random.uniform(0, 0.01 * 2 ** min(attempt, 6)))
-            except BaseException as error:
-                tx.rollback()
-                self.failed(error)
-                raise
+        try:
+            return retrying.committed(
+                self._catalog.begin,
+                lambda tx: work(TransactionSource(self._catalog, tx)),
+                self._engine.settings,
+            )
+        except BaseException as error:
+            self.failed(error)
+            raise

@@ -13,6 +13,7 @@ from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn
 from spark_trickle.storage.upkeep import compaction, maintenance
+from spark_trickle.storage.versions.moving import Mover
 from spark_trickle.storage.versions.transaction import Transaction
 from support import lakes
 
@@ -217,6 +218,20 @@ def test_a_row_changed_before_compaction_carried_it_conflicts(lake: Catalog, the
         with pytest.raises(CommitConflictError, match="table t lost rows"):
             tx.commit(newest=newest)
     assert ids(lake) == apply(theirs, START)
+
+
+def test_without_a_look_at_the_rows_an_update_would_be_lost(
+    lake: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: the matrix of kinds alone lets both through."""
+    monkeypatch.setattr(Mover, "moved", lambda self, staged, plan: staged)
+    tx = lake.begin()
+    lakes.modify(tx, "t", lambda r: r["id"] == 1, lambda r: r | {"s": "mine"})
+    with lake.begin() as other:
+        lakes.modify(other, "t", lambda r: r["id"] == 1, lambda r: r | {"s": "theirs"})
+    tx.commit()
+    found = [r["s"] for r in read_scan(lake.scan("t")).to_pylist() if r["id"] == 1]
+    assert found != ["theirs"]
 
 
 def test_a_transaction_compacted_under_deletes_each_row_once(lake: Catalog) -> None:

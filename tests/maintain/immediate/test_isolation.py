@@ -126,6 +126,41 @@ def test_an_update_meets_an_insert(two: Two, level: str) -> None:
         )
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_update_meets_rows_of_its_own_table(two: Two, level: str) -> None:
+    """A table that no stream table follows: new rows and other rows are in the way of reads only."""
+    one = two.lakes[0]
+    one.sql("CREATE OR REPLACE TABLE c (k INT, v INT)")
+    one.sql("INSERT INTO c VALUES (1, 0), (2, 0), (3, 0)")
+    first = ["UPDATE c SET v = v + 1 WHERE k <> 2"]
+    expected = {
+        "INSERT INTO c VALUES (4, 0)": level != "SERIALIZABLE",
+        "UPDATE c SET v = v + 10 WHERE k = 2": level != "SERIALIZABLE",
+        "DELETE FROM c WHERE k = 3": False,
+        "DELETE FROM c WHERE k = 2": level != "SERIALIZABLE",
+    }
+    for second, both in expected.items():
+        assert two.race(level, "1221", first, [second]) == [both, True], second
+    done = 0 if level == "SERIALIZABLE" else 3
+    left = sorted(tuple(row) for row in one.table("c").collect())
+    assert left == [(1, done), (4, min(done, 2))]
+
+
+def test_a_key_is_not_merged_twice(two: Two) -> None:
+    one = two.lakes[0]
+    one.sql("CREATE OR REPLACE TABLE c (k INT, v INT)")
+    one.sql("INSERT INTO c VALUES (1, 0)")
+    merge = (
+        "MERGE INTO c USING (SELECT explode(array(1, 2)) AS k) s ON c.k = s.k "
+        "WHEN MATCHED THEN UPDATE SET v = v + 1 WHEN NOT MATCHED THEN INSERT VALUES (s.k, 0)"
+    )
+    for level in LEVELS:
+        assert two.race(level, "1221", [merge], ["INSERT INTO c VALUES (2, 0)"]) == [False, True]
+        assert one.sql(merge) == 2
+        one.sql("DELETE FROM c WHERE k = 2")
+    assert [tuple(row) for row in one.table("c").collect()] == [(1, len(LEVELS))]
+
+
 def test_made_while_somebody_writes(two: Two) -> None:
     one, other = two.lakes
     tx = other.transaction("READ COMMITTED")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
@@ -295,8 +295,16 @@ class Transaction(Restructuring):
         self._over = True
         self._owned.remove()
 
-    def commit(self, message: str | None = None, *, newest: bool = False) -> int:
+    def commit(
+        self,
+        message: str | None = None,
+        *,
+        newest: bool = False,
+        alone: Callable[[], object] | None = None,
+    ) -> int:
         """Commit; the new version, or the base version if there was nothing to commit.
+
+        ``alone``: more work, done while all other writers wait.
 
         ``newest``: on top of what others committed meanwhile, if it is not in the way of what was
         written. Under the write lock nobody can commit any more: what participants computed from
@@ -306,7 +314,7 @@ class Transaction(Restructuring):
         """
         self._open()
         try:
-            version = self._commit(message, newest)
+            version = self._commit(message, newest, alone)
             self._over = True
         except BaseException as error:
             if may_stand(error):
@@ -318,12 +326,15 @@ class Transaction(Restructuring):
             self._owned.remove()
         return version
 
-    def _commit(self, message: str | None, newest: bool) -> int:
+    def _commit(self, message: str | None, newest: bool, alone: Callable[[], object] | None) -> int:
         work = self._work(message)
-        if not work.changes_lake and not work.records:
+        if not work.changes_lake and not work.records and alone is None:
             return self.base
         with self._lake.writing() as connection:
-            if newest and self.rebase():
+            moved = newest and self.rebase()
+            if alone is not None:
+                alone()
+            if moved or alone is not None:
                 work = self._work(message)
             late = self._under_lock(connection)
             said = (*work.records, *(r for each in late for r in each.records))

@@ -1,0 +1,55 @@
+"""Work in a transaction of its own, done again when another writer got in the way.
+
+Law: nobody loses for ever. Who lost thrice, and is quick, does the work while other writers wait.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from spark_trickle.errors import CommitConflictError, TransientError
+from spark_trickle.settings import Settings
+from spark_trickle.storage.versions.transaction import Transaction
+
+T = TypeVar("T")
+_PATIENCE = 3
+"""So often work may be lost before the others wait."""
+
+
+def committed(
+    begin: Callable[[], Transaction], work: Callable[[Transaction], T], settings: Settings
+) -> T:
+    """Do the work and commit it on top of the newest version; what the work answered."""
+    attempt, seconds = 0, 0.0
+    while True:
+        began = time.monotonic()
+        alone = attempt >= _PATIENCE and seconds < settings.busy_timeout_seconds / 3
+        tx = begin()
+        try:
+            return _once(tx, work, alone)
+        except TransientError as error:
+            tx.rollback()
+            attempt += 1
+            # Others may hold the lock for long while they compute what follows their commits.
+            again = isinstance(error, CommitConflictError) or tx.notes
+            if attempt > settings.commit_retries or not again:
+                raise
+            seconds = time.monotonic() - began
+            # Losers come back at different moments.
+            time.sleep(random.uniform(0, 0.01 * 2 ** min(attempt, 6)))
+        except BaseException:
+            tx.rollback()
+            raise
+
+
+def _once(tx: Transaction, work: Callable[[Transaction], T], alone: bool) -> T:
+    if not alone:
+        answer = work(tx)
+        tx.commit(newest=True)
+        return answer
+    answers: list[T] = []
+    tx.commit(newest=True, alone=lambda: answers.append(work(tx)))
+    return answers[0]
