@@ -29,6 +29,7 @@ from spark_trickle.statements.splices import quoted
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Said, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
+from spark_trickle.storage.upkeep.tending import Tender
 from spark_trickle.storage.versions import preimages
 from spark_trickle.storage.versions.change_summary import ChangeSummary
 from spark_trickle.storage.versions.history import Version, history
@@ -85,6 +86,7 @@ class Lake(StreamTableMethods):
         self._engine = engine
         self._settings = settings
         self._attach(engine)
+        catalog.tending.append(Tender(catalog).after_commit)
         door = Door(engine, lambda: self._streams, lambda text: self.sql(text, dialect="postgres"))
         self._statements = Statements(engine, lambda: self._streams, door)
 

@@ -22,6 +22,11 @@ class Settings:
     """Writes up to this many rows go into the catalog and start no Spark write."""
     inline_delete_limit: int = 50_000
     """Deletes up to this many rows are kept in the catalog, larger ones in delete files."""
+    catalog_rows: int = 10_000
+    """A commit after which a table has more rows than this in the catalog puts them into a file;
+    0: never."""
+    small_files: int = 100
+    """A commit after which a table has more small files than this merges some; 0: never."""
     busy_timeout_seconds: float = 30.0
     """How long a commit waits for another writer before it gives up."""
     commit_retries: int = 10

@@ -121,11 +121,11 @@ class Memory:
             self.version = version
 
     def _followed(self, catalog: Catalog, version: int) -> bool:
+        tables = (self.segment, self.result)
+        if any(catalog.compacted(table, self.version) for table in tables):
+            return False  # no row changed, but the places of all
         try:
-            plans = [
-                catalog.changes(table, self.version, version)
-                for table in (self.segment, self.result)
-            ]
+            plans = [catalog.changes(table, self.version, version) for table in tables]
             return self.groups.follow(plans[0]) and self.shown.follow(plans[1])
         except (SourceChangedError, KeyError):
             return False

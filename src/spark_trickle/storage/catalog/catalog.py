@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 
 from spark_trickle.errors import (
@@ -31,6 +31,7 @@ from spark_trickle.storage.versions import conflicts
 from spark_trickle.storage.versions.commit import Committer
 from spark_trickle.storage.versions.participants import Participant
 from spark_trickle.storage.versions.planning import Planner
+from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.state import Snapshot, TableLike
 from spark_trickle.storage.versions.transaction import Transaction
 
@@ -51,6 +52,8 @@ class Catalog:
         self._plans = Plans(self.planner, self.last_moves)
         self.participants: list[Participant] = []
         """Take part in every transaction."""
+        self.tending: list[Callable[[Mapping[int, Staged]], None]] = []
+        """Told what each commit did, by table, when it is over and the lock is free."""
         self._structures: dict[int, Structure] = {}
         self.closed = False
 
@@ -174,6 +177,12 @@ class Catalog:
                 return self._plans.changes_of_new(*window)
             return self._plans.changes(*window, (oldest, newest))
 
+    def compacted(self, table: Table, since: int) -> bool:
+        """Whether rows of a table were carried to other places after a version."""
+        with self.reading() as connection:
+            self.last_moves.since(connection, since)
+        return self.last_moves.of(table.id, 0, conflicts.COMPACTED.__contains__) > since
+
     def _check_window(
         self, connection: Connection, table: Table, before: int, after: int, oldest: int
     ) -> None:
@@ -229,9 +238,11 @@ class Catalog:
     def committer(self) -> Committer:
         return Committer(self.planner, self.settings, self.structure_in)
 
-    def committed(self) -> None:
-        """Tell those who wait for a new version."""
+    def committed(self, written: Mapping[int, Staged]) -> None:
+        """Tell those who wait for a new version, and those who look after tables."""
         wakeup.tell(self.database.name)
+        for tend in self.tending:
+            tend(written)
 
     # Inside
 

@@ -182,6 +182,12 @@ def create_inlined(connection: Connection, table: Table) -> str:
     connection.execute(
         f"CREATE TABLE {name} (row_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT, {body})"
     )
+    for column in ("row_id", "begin_snapshot"):
+        connection.execute(f"CREATE INDEX {name}_{column} ON {name} ({column})")
+    # Without the living rows: there are many, and a row that ends is found by its id.
+    connection.execute(
+        f"CREATE INDEX {name}_ended ON {name} (end_snapshot) WHERE end_snapshot IS NOT NULL"
+    )
     connection.execute(
         "INSERT INTO ducklake_inlined_data_tables VALUES (?, ?, ?)",
         (table.id, name, table.schema_version),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -95,14 +96,14 @@ class _Output:
         return None if self.living else pc.max(self.deaths.versions).as_py()
 
 
-def compact(catalog: Catalog, table: TableLike) -> Compacted:
+def compact(catalog: Catalog, table: TableLike, most: int | None = None) -> Compacted:
     """Merge small files and inlined rows of a table; no version's rows change, nor any feed.
 
-    Runs beside writers; it gives way to DDL and to other compactions, and tries again.
+    ``most``: of small files the smallest, up to so many bytes, and no others. Runs beside writers; it gives way to DDL and to other compactions, and tries again.
     """
     for attempt in range(4):
         with catalog.reading() as connection:
-            task = _task(catalog, connection, table)
+            task = _task(catalog, connection, table, most)
         if task is None:
             return Compacted(catalog.version())
         try:
@@ -143,7 +144,9 @@ def _written(task: _Task, owned: Owned) -> list[_Output]:
 # What to do
 
 
-def _task(catalog: Catalog, connection: Connection, name: TableLike) -> _Task | None:
+def _task(
+    catalog: Catalog, connection: Connection, name: TableLike, most: int | None
+) -> _Task | None:
     planner = catalog.planner
     ids = latest_ids(connection)
     oldest = connection.execute("SELECT min(snapshot_id) FROM ducklake_snapshot")[0][0]
@@ -154,6 +157,8 @@ def _task(catalog: Catalog, connection: Connection, name: TableLike) -> _Task | 
     wide = replace(table, columns=columns)
     inlined = planner.inlined(connection, wide, "begin_snapshot <= ?", (ids.version,))
     files = _chosen(planner, connection, wide, ids.version, inlined.num_rows > 0)
+    if most is not None:
+        files = _smallest(files, most)
     if not files and not inlined.num_rows:
         return None
     died = {f.id: deaths.so_far(connection, planner, wide, f.id) for f in files}
@@ -173,6 +178,13 @@ def _chosen(
     worth = len(small) > 1 or (inlined and small)
     chosen = {f.id: f for f in [*dirty, *(small if worth else [])]}
     return tuple(chosen[i] for i in sorted(chosen))
+
+
+def _smallest(files: Sequence[DataFile], most: int) -> tuple[DataFile, ...]:
+    small = sorted((f for f in files if f.bytes < SMALL_BYTES), key=lambda f: f.bytes)
+    sums = accumulate(f.bytes for f in small)
+    fitting = [file for file, total in zip(small, sums, strict=True) if total <= most]
+    return tuple(sorted(fitting, key=lambda f: f.id))
 
 
 def _all_columns(connection: Connection, table: Table, oldest: int) -> tuple[Column, ...] | None:

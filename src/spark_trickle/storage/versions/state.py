@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,6 +14,7 @@ from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.records import ScanPlan, Table, TableName
 from spark_trickle.storage.versions.commit import Committer
 from spark_trickle.storage.versions.planning import Planner
+from spark_trickle.storage.versions.staging import Staged
 
 TableLike = str | TableName | Table
 
@@ -49,7 +51,7 @@ class Lake(Protocol):
 
     def committer(self) -> Committer: ...
 
-    def committed(self) -> None: ...
+    def committed(self, written: Mapping[int, Staged]) -> None: ...
 
     def next_column(self, table_id: int) -> int: ...
 

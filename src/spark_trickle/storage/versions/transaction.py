@@ -345,7 +345,7 @@ class Transaction(Restructuring):
             each.done(version)
         reach("after-commit")
         if work.changes_lake:
-            self._lake.committed()
+            self._lake.committed({**work.staged, **work.late})
         return version
 
     def _under_lock(self, connection: Connection) -> list[Late]:
