@@ -13,7 +13,7 @@ from spark_trickle.spark.java import use_java
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", ["classic", "connect"])
+@pytest.mark.parametrize("kind", ["classic", pytest.param("connect", marks=pytest.mark.long)])
 def test_ctrl_c_cancels_and_leaves_nothing_behind(tmp_path: Path, kind: str) -> None:
     use_java()
     script = Path(__file__).with_name("interrupted.py")

@@ -35,7 +35,8 @@ class Tender:
 
     def after_commit(self, written: Mapping[int, Staged]) -> None:
         for number in self._to_look_at(written):
-            with suppress(TrickleError):  # what was to be committed is; the next look is not far
+            # What was to be committed is, whatever becomes of this; the next look is not far.
+            with suppress(TrickleError, OSError):
                 with self._catalog.reading() as connection:
                     over = self._over(connection, number)
                 if over:
