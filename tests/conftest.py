@@ -69,5 +69,5 @@ def dry_lake(tmp_path: Path) -> Iterator[spark_trickle.Lake]:
             raise AssertionError("this statement must not need Spark")
 
     with spark_trickle.connect(tmp_path / "dry") as opened:
-        opened._engine.holder = NoSpark(None, opened._settings)
+        opened._engine.holder = NoSpark(None, opened._engine.settings)
         yield opened

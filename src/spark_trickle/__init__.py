@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spark_trickle.connecting import connect
 from spark_trickle.errors import (
     AlreadyExistsError,
     BindError,
@@ -25,7 +26,7 @@ from spark_trickle.errors import (
     UnsupportedQueryError,
     UserError,
 )
-from spark_trickle.lake import Lake, connect
+from spark_trickle.lake import Lake
 from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.settings import Settings

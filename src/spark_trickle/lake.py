@@ -1,38 +1,36 @@
-"""The object users hold: tables with versions, transactions and a change feed."""
+"""The object users hold: what it offers, in words; its parts do the work."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
-from spark_trickle.arguments import checked, checked_methods
-from spark_trickle.compat.door import Door
+from spark_trickle.arguments import checked_methods
 from spark_trickle.compat.session import Session
-from spark_trickle.display import html_facts, html_rows, plural
-from spark_trickle.errors import (
-    UserError,
-)
+from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
-from spark_trickle.execute.shapes import columns_of
-from spark_trickle.execute.states import TransactionSource
-from spark_trickle.maintain.methods import StreamTableMethods
-from spark_trickle.maintain.records import batches
+from spark_trickle.maintain.attach import attach
+from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.maintain.define.explaining import checked_format
+from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
+from spark_trickle.maintain.records.needed import kept_from
+from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.schedule.scheduler import Scheduler
+from spark_trickle.maintain.service import StreamTables
+from spark_trickle.maintain.watch.alerts import Alert, Health, alerts, health
+from spark_trickle.maintain.watch.hooks import Hook
+from spark_trickle.maintain.watch.overview import Edge, edges
+from spark_trickle.maintain.watch.recommend import Recommendation
 from spark_trickle.running import Statements
-from spark_trickle.settings import Settings
 from spark_trickle.spark.interrupts import interruptible_methods
-from spark_trickle.spark.session import SessionHolder
-from spark_trickle.statements import parse as ast
-from spark_trickle.statements import script
 from spark_trickle.statements.parameters import Arguments
-from spark_trickle.statements.splices import quoted
-from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.records import HIDDEN_SCHEMA, ChangePlan, Said, Table, TableName
+from spark_trickle.storage.records import Said, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
-from spark_trickle.storage.upkeep.tending import Tender
-from spark_trickle.storage.versions import preimages
 from spark_trickle.storage.versions.change_summary import ChangeSummary
 from spark_trickle.storage.versions.history import Version, history
+from spark_trickle.tables import Tables
 from spark_trickle.transaction import REPEATABLE_READ, LakeTransaction
 
 if TYPE_CHECKING:
@@ -40,55 +38,23 @@ if TYPE_CHECKING:
 
     from spark_trickle.spark.session import DataFrame, SparkSession
 
-T = TypeVar("T")
-
-
-@checked
-def connect(
-    location: str | Path,
-    *,
-    data_path: str | Path | None = None,
-    spark: SparkSession | None = None,
-    settings: Settings | None = None,
-    create: bool = True,
-) -> Lake:
-    """Open a lake: a folder (made on first use), or a ``postgresql://`` URL with ``data_path``.
-
-    Without ``spark`` a local Spark is started when a statement first needs one. With
-    ``create=False`` a lake that is not there is an error.
-
-    >>> lake = connect("my_lake")
-    """
-    _check(spark, settings)
-    chosen = settings or Settings()
-    files = None if data_path is None else str(data_path)
-    catalog = Catalog.open(str(location), files, chosen, create=create)
-    return Lake(catalog, Engine(catalog, SessionHolder(spark, chosen), chosen), chosen)
-
-
-def _check(spark: object, settings: object) -> None:
-    if settings is not None and not isinstance(settings, Settings):
-        raise UserError(f"settings must be Settings(…), not {type(settings).__name__}")
-    if spark is not None and not (hasattr(spark, "sql") and hasattr(spark, "createDataFrame")):
-        raise UserError(
-            f"spark must be a SparkSession, not {type(spark).__name__}",
-            hint="give the session itself, or leave it out and a local Spark is started",
-        )
-
 
 @interruptible_methods
 @checked_methods
-class Lake(StreamTableMethods):
+class Lake:
     """One catalog and one data folder. Made by ``connect``."""
 
-    def __init__(self, catalog: Catalog, engine: Engine, settings: Settings) -> None:
-        self._catalog = catalog
+    def __init__(self, engine: Engine) -> None:
+        self._catalog = engine.catalog
         self._engine = engine
-        self._settings = settings
-        self._attach(engine)
-        catalog.tending.append(Tender(catalog).after_commit)
-        door = Door(engine, lambda: self._streams, lambda text: self.sql(text, dialect="postgres"))
-        self._statements = Statements(engine, lambda: self._streams, door)
+        attach(engine, lambda: self._streams)
+        postgres = partial(self.sql, dialect="postgres")
+        self._statements = Statements(engine, lambda: self._streams, postgres)
+        self._tables = Tables(engine, self._statements)
+
+    @cached_property
+    def _streams(self) -> StreamTables:
+        return StreamTables(self._engine)
 
     def sql(self, text: str, args: Arguments = None, *, dialect: str = "spark") -> Any:
         """Run a statement: a query answers a DataFrame, DML the rows affected, DDL None.
@@ -99,20 +65,10 @@ class Lake(StreamTableMethods):
 
         >>> lake.sql("SELECT * FROM orders WHERE who = :who", {"who": "ada"})
         """
-        session = self.session(dialect)
-        try:
-            answer = script.run(text, args, dialect, session.statement)
-        finally:
-            open_at_end = session.end()
-        if open_at_end:
-            raise UserError(
-                "the text ends inside a transaction, which was rolled back", hint="COMMIT"
-            )
-        return answer
+        return self.session(dialect).script(text, args)
 
     def session(self, dialect: str = "spark") -> Session:
         """Statements one by one, with BEGIN, COMMIT, ROLLBACK and SAVEPOINT between them.
-
         >>> lake.session("postgres").statement("BEGIN")
         """
         return Session(
@@ -121,14 +77,12 @@ class Lake(StreamTableMethods):
 
     def listing(self, text: str) -> pa.Table | None:
         """The answer of SHOW or DESCRIBE as Arrow, without Spark; None for other statements.
-
         >>> lake.listing("SHOW TABLES").to_pylist()
         """
         return self._statements.listing(text)
 
     def arrow(self, text: str, args: Arguments = None, *, dialect: str = "spark") -> pa.Table:
         """The rows of a query as a pyarrow Table; SHOW and DESCRIBE start no Spark.
-
         >>> lake.arrow("SELECT * FROM orders WHERE id = ?", [7]).to_pylist()
         """
         listed = self.listing(text) if args is None and dialect == "spark" else None
@@ -155,21 +109,7 @@ class Lake(StreamTableMethods):
 
         >>> lake.create_table("orders", "id BIGINT NOT NULL, who STRING", primary_key="id")
         """
-        where = TableName.of(name)
-        columns, rows = columns_of(data)
-        primary, cluster = (
-            (key,) if isinstance(key, str) else tuple(key) for key in (primary_key, cluster_by)
-        )
-
-        def work(source: TransactionSource) -> None:
-            source.tx.create_table(
-                where, columns, primary_key=primary, cluster_by=cluster, comment=comment
-            )
-            if rows is not None:
-                self._engine.append(source, where, rows)
-
-        self._statements.autocommit(work)
-        return self._catalog.table(where)
+        return self._tables.create(name, data, primary_key, cluster_by, comment)
 
     def append(self, name: str, data: Any, *, batch: str | None = None) -> int:
         """Insert a Spark DataFrame, pyarrow Table, pandas frame or list of dicts, by column name.
@@ -179,42 +119,19 @@ class Lake(StreamTableMethods):
 
         >>> lake.append("orders", [{"id": 7, "who": "ada"}], batch="part-0001")
         """
-        where = TableName.of(name)
-        if batch is None:
-            return self._statements.autocommit(
-                lambda state: self._engine.append(state, where, data)
-            )
-        return self._statements.autocommit(
-            lambda state: self._append_once(state, where, data, batch)
-        )
-
-    def _append_once(self, state: TransactionSource, name: TableName, data: Any, batch: str) -> int:
-        table = state.table(name)
-        if self._streams.has_batch(table, batch):
-            return 0
-        state.tx.record(batches.recorder(table, batch))
-        return self._engine.append(state, name, data)
+        return self._tables.append(name, data, batch)
 
     def table(self, name: str, version: int | None = None) -> DataFrame:
         """The table or view at a version (default: the newest).
-
         >>> lake.table("orders", version=3).show()
         """
-        where = TableName.of(name)
-        at = self._catalog.version() if version is None else version
-        if self._catalog.view(where, at) is not None:
-            place = ".".join(map(quoted, (where.schema, where.name)))
-            found: DataFrame = self._statements.run(f"SELECT * FROM {place} VERSION AS OF {at}")
-            return found
-        plan = self._catalog.scan(where, version)
-        return self._engine.scan(plan, newest=version is None)
+        return self._tables.frame(name, version)
 
     def tables(self) -> list[Table]:
         """The tables of the newest version; starts no Spark.
-
         >>> [str(table) for table in lake.tables()]
         """
-        return [table for table in self._catalog.tables() if table.schema != HIDDEN_SCHEMA]
+        return self._tables.all()
 
     def changes(self, name: str, before: int, after: int | None = None) -> DataFrame:
         """The table's columns and ``__weight``: the net change in the window (before, after].
@@ -223,17 +140,13 @@ class Lake(StreamTableMethods):
 
         >>> lake.changes("orders", before=3).show()
         """
-        return self._engine.changes(self._change_plan(name, before, after))
+        return self._engine.changes(self._catalog.changes(TableName.of(name), before, after))
 
     def change_summary(self, name: str, before: int, after: int | None = None) -> ChangeSummary:
         """Whether anything changed, how many rows, insert-only or not; starts no Spark.
-
         >>> lake.change_summary("orders", before=3).insert_only
         """
-        plan = self._change_plan(name, before, after)
-        return ChangeSummary(
-            plan.before, plan.after, plan.inserted_rows, plan.deleted_rows, plan.bytes
-        )
+        return ChangeSummary.of(self._catalog.changes(TableName.of(name), before, after))
 
     def transaction(
         self,
@@ -255,14 +168,11 @@ class Lake(StreamTableMethods):
         >>> with lake.transaction(message="one order is wrong") as tx:
         ...     tx.sql("DELETE FROM orders WHERE id = 7")
         """
-        said = Said(author or self._settings.author, message, extra)
-        return LakeTransaction(
-            self._catalog, self._engine, self._statements.failed, isolation, said
-        )
+        said = Said(author or self._engine.settings.author, message, extra)
+        return LakeTransaction(self._engine, self._statements.failed, isolation, said)
 
     def history(self, name: str | None = None, limit: int | None = None) -> list[Version]:
         """The versions of the lake, or those that changed one table, newest first; starts no Spark.
-
         >>> lake.history("orders", limit=10)
         """
         table = None if name is None else self._catalog.table(TableName.of(name))
@@ -271,7 +181,6 @@ class Lake(StreamTableMethods):
     @property
     def version(self) -> int:
         """The newest version.
-
         >>> lake.version
         """
         return self._catalog.version()
@@ -279,7 +188,6 @@ class Lake(StreamTableMethods):
     @property
     def spark(self) -> SparkSession:
         """The Spark session, started if need be.
-
         >>> lake.spark.range(3).createOrReplaceTempView("new")
         """
         return self._engine.holder.spark
@@ -291,9 +199,7 @@ class Lake(StreamTableMethods):
 
         >>> lake.compact("orders")
         """
-        if name is None:
-            return maintenance.compact_all(self._catalog)
-        return [maintenance.compact(self._catalog, self._catalog.table(TableName.of(name)))]
+        return self._tables.compact(name)
 
     def expire(
         self,
@@ -309,40 +215,178 @@ class Lake(StreamTableMethods):
 
         >>> lake.expire(older_than=7 * 24 * 3600)
         """
-        keep_from = self._kept_from(keep_from, older_than, ignore_suspended)
-        oldest = maintenance.expire(self._catalog, keep_from=keep_from, older_than=older_than)
-        with self._catalog.writing() as connection:
-            preimages.forget(connection, oldest)
-        return oldest
+        needed = self._streams.needed()
+        keep_from = kept_from(self._catalog, needed, keep_from, older_than, ignore_suspended)
+        return maintenance.expire(self._catalog, keep_from=keep_from, older_than=older_than)
 
     def remove_orphans(self, *, grace_seconds: float = 24 * 3600.0) -> int:
         """Remove files that no version needs; how many.
-
         >>> lake.remove_orphans()
         """
         return maintenance.remove_orphans(self._catalog, grace_seconds=grace_seconds)
 
+    def create_stream_table(
+        self,
+        name: str,
+        query: str,
+        schedule: str | None = None,
+        refresh_mode: str = "AUTO",
+        initialize: bool = True,
+        *,
+        dialect: str = "spark",
+        or_replace: bool = False,
+        if_not_exists: bool = False,
+        fast_path: bool = False,
+    ) -> RefreshReport | None:
+        """Make a table that is kept equal to its query; the report of its first fill, if any.
+
+        ``fast_path``: every commit folds its changes into it, without Spark, as into an IMMEDIATE one
+        whose query allows it.
+
+        >>> query = "SELECT who, count(*) AS n FROM orders GROUP BY who"
+        >>> lake.create_stream_table("totals", query, schedule="1m")
+        """
+        wanted = Definition(TableName.of(name), query, dialect, schedule, refresh_mode, initialize)
+        wanted = replace(wanted, fast_path=fast_path)
+        return self._streams.create(wanted, or_replace=or_replace, if_not_exists=if_not_exists)
+
+    def refresh_stream_table(self, name: str, *, full: bool = False) -> RefreshReport:
+        """Bring a stream table up to the newest version of its sources.
+        >>> lake.refresh_stream_table("totals").effective_mode
+        """
+        return self._streams.refresh(name, full=full)
+
+    def refresh_all(
+        self, select: str | list[str] | None = None, *, wait: bool = True, errors: str = "report"
+    ) -> list[RefreshReport]:
+        """Refresh stream tables, each after what it reads, all at one version.
+
+        ``select``: ``name``, ``name+`` (and what reads it), ``+name`` (and what it reads), or
+        several. ``wait=False`` leaves out what another process is just refreshing. One that fails
+        does not stop the others: its report says so. ``errors="raise"`` raises RefreshError at the
+        end, which carries all reports.
+
+        >>> lake.refresh_all(select="+totals", errors="raise")
+        """
+        return self._streams.refresh_all(select, wait=wait, errors=errors)
+
+    def scheduler(self, on_alert: Hook | Iterable[Hook] | None = None) -> Scheduler:
+        """Refreshes what is due, in the background, as long as the block runs: a context manager.
+
+        ``on_alert``: a callable, the URL of a webhook, a command as a list of words, or several.
+
+        >>> with lake.scheduler(on_alert=print):
+        ...     lake.append("orders", [{"id": 9, "who": "ada"}])
+        """
+        return self._streams.scheduler(on_alert)
+
+    def alerts(self) -> list[Alert]:
+        """What somebody should know of now, the worst first; starts no Spark.
+        >>> lake.alerts()
+        """
+        return alerts(self._streams.look()[1])
+
+    def health(self) -> list[Health]:
+        """OK, or what is wrong and what to do, the worst first; starts no Spark.
+        >>> [line.status for line in lake.health()]
+        """
+        return health(self._streams.look()[1])
+
+    def graph(self) -> list[Edge]:
+        """Which stream table reads what; starts no Spark.
+        >>> lake.graph()
+        """
+        return edges(self._streams.look()[0])
+
+    def recommend(self, name: str) -> list[Recommendation]:
+        """What would make a stream table cheaper to keep, with the figures; starts no Spark.
+        >>> lake.recommend("totals")
+        """
+        return self._streams.recommend(name)
+
+    def alter_stream_table(
+        self,
+        name: str,
+        *,
+        query: str | None = None,
+        schedule: str | None = None,
+        refresh_mode: str | None = None,
+        status: str | None = None,
+        fast_path: bool | None = None,
+    ) -> None:
+        """Change what is given; a new query rebuilds the contents in one commit.
+        >>> lake.alter_stream_table("totals", refresh_mode="IMMEDIATE")
+        """
+        self._streams.alter(
+            name,
+            query=query,
+            schedule=schedule,
+            refresh_mode=refresh_mode,
+            status=status,
+            fast_path=fast_path,
+        )
+
+    def drop_stream_table(
+        self, name: str, cascade: bool = False, *, if_exists: bool = False
+    ) -> list[str]:
+        """Drop a stream table; with ``cascade`` also those that read it. The names of all dropped.
+        >>> lake.drop_stream_table("totals", cascade=True)
+        """
+        return self._streams.drop(name, cascade=cascade, if_exists=if_exists)
+
+    def repair_stream_table(self, name: str) -> RefreshReport:
+        """Build a stream table anew, after an error that took it out of service.
+        >>> lake.repair_stream_table("totals")
+        """
+        return self._streams.repair(name)
+
+    def verify(self, name: str) -> Difference:
+        """The difference between a stream table and its query at the frontier, row by row.
+
+        What Spark itself leaves open is none: floats of a query that aggregates may differ by one part
+        in 10^9, arrays that are collected by their order.
+
+        >>> assert not lake.verify("totals")
+        """
+        return self._streams.verify(name)
+
+    def explain(
+        self,
+        name_or_query: str,
+        stage: str | None = None,
+        *,
+        dialect: str = "spark",
+        format: str = "text",
+    ) -> str:
+        """Verdict, plan and delta SQL of a stream table or of a bare SELECT; starts no Spark.
+
+        Five lines say the verdict, the mode to be expected and why, the parts and their state, and
+        what a change of each source reads. ``format``: text, tree, sql, json or mermaid.
+
+        >>> print(lake.explain("totals"))
+        """
+        return self._streams.explain(name_or_query, stage, dialect, checked_format(format))
+
+    def stream_tables(self) -> list[StreamTableInfo]:
+        """All stream tables with their modes, frontiers and sources; starts no Spark.
+        >>> [(table.name, table.status) for table in lake.stream_tables()]
+        """
+        return self._streams.described()
+
+    def refresh_history(self, name: str | None = None) -> list[RefreshReport]:
+        """The refreshes of one stream table, or of all, newest first; starts no Spark.
+        >>> lake.refresh_history("totals")[0].reason
+        """
+        return self._streams.history(name)
+
     def __repr__(self) -> str:
-        place = self._catalog.database.name
-        if self._catalog.closed:
-            return f"Lake({place!r}, closed)"
-        streams = len(self._engine.streams.kinds())
-        views = len(self._catalog.views())
-        counted = [(len(self.tables()) - streams, "table"), (views, "view")]
-        counted.append((streams, "stream table"))
-        told = ", ".join(plural(count, what) for count, what in counted)
-        return f"Lake({place!r}, version {self.version}: {told})"
+        return f"Lake({self._catalog.database.name!r}, {self._tables.told()})"
 
     def _repr_html_(self) -> str:
-        if self._catalog.closed:
-            return html_facts(repr(self), [])
-        listed = self._engine.listing(ast.ShowTables(None), self._statements.now()).to_pylist()
-        rows = [(row["namespace"], row["tableName"], row["kind"]) for row in listed]
-        return html_rows(repr(self), ("schema", "name", "kind"), rows)
+        return self._tables.html(repr(self))
 
     def close(self) -> None:
         """Close the catalog; the Spark session stays, others may use it.
-
         >>> lake.close()
         """
         self._engine.close()
@@ -353,6 +397,3 @@ class Lake(StreamTableMethods):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _change_plan(self, name: str, before: int, after: int | None) -> ChangePlan:
-        return self._catalog.changes(TableName.of(name), before, after)

@@ -30,12 +30,14 @@ T = TypeVar("T")
 class Statements:
     """Those of one lake."""
 
-    def __init__(self, engine: Engine, streams: Callable[[], StreamTables], door: Door) -> None:
+    def __init__(
+        self, engine: Engine, streams: Callable[[], StreamTables], postgres: Callable[[str], Any]
+    ) -> None:
         self._engine = engine
         self._catalog = engine.catalog
         self._streams = streams
         self._of_streams = StreamStatements(engine, streams)
-        self._door = door
+        self._door = Door(engine, streams, postgres)
 
     def statement(self, text: str, dialect: str) -> Any:
         """Run one statement, whoever it is for."""

@@ -18,7 +18,6 @@ from spark_trickle.statements.dialect import is_listing
 from spark_trickle.statements.foreign import foreign_query
 from spark_trickle.statements.parameters import Arguments, in_users_text
 from spark_trickle.statements.stream import parse_stream_statement
-from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import Said, TableName
 from spark_trickle.storage.versions.transaction import Record, Transaction
 
@@ -64,12 +63,7 @@ class LakeTransaction:
     """
 
     def __init__(
-        self,
-        catalog: Catalog,
-        engine: Engine,
-        failed: Failed,
-        isolation: str,
-        said: Said | None = None,
+        self, engine: Engine, failed: Failed, isolation: str, said: Said | None = None
     ) -> None:
         self._isolation = " ".join(isolation.upper().split())
         if self._isolation not in LEVELS:
@@ -78,10 +72,10 @@ class LakeTransaction:
             )
         self._engine = engine
         self._failed = failed
-        self._tx: Transaction = catalog.begin()
+        self._tx: Transaction = engine.catalog.begin()
         self._tx.said = said or self._tx.said
         check_reads = self._isolation == SERIALIZABLE
-        self._source = TransactionSource(catalog, self._tx, check_reads=check_reads)
+        self._source = TransactionSource(engine.catalog, self._tx, check_reads=check_reads)
         self._open = True
 
     def sql(self, text: str, args: Arguments = None, *, dialect: str = "spark") -> Any:

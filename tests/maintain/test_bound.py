@@ -166,7 +166,7 @@ def test_a_lake_older_than_bindings(pair: Lake) -> None:
     pair.create_stream_table("outer", MEANINGS["outer"][0], refresh_mode="DIFFERENTIAL")
     with pair._catalog.writing() as connection:
         connection.execute("DROP TABLE trickle_bound")
-    pair._opened_streams = None
+    pair.__dict__.pop("_streams", None)
     pair.sql("ALTER TABLE b ADD COLUMN z INT DEFAULT 5")
     pair.sql("INSERT INTO a VALUES (7, 1)")
     refreshed(pair, "outer", "DIFFERENTIAL")

@@ -195,7 +195,7 @@ def test_what_commits_fold_into_is_verified_now_and_then(
     streams = shop._streams.all()
     assert upkeep._to_reconcile(streams) == [], "a whole interval after it was first seen"
     for uuid in upkeep._reconciled:
-        upkeep._reconciled[uuid] -= 2 * shop._settings.reconcile_seconds
+        upkeep._reconciled[uuid] -= 2 * shop._engine.settings.reconcile_seconds
     due = upkeep._to_reconcile(streams)
     assert [stream.name for stream in due] == ["anew", "right", "wrong"]
     assert upkeep._to_reconcile(streams) == []

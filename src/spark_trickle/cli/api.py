@@ -32,13 +32,10 @@ def page() -> str:
 
 
 def members(kind: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties of a class, mixed-in ones too, in the order of the files."""
-    for base in (kind, *kind.__bases__):
-        for name, value in vars(base).items():
-            if not name.startswith("_") and (
-                inspect.isfunction(value) or isinstance(value, property)
-            ):
-                yield name, value
+    """The public methods and properties of a class, in the order of the file."""
+    for name, value in vars(kind).items():
+        if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
+            yield name, value
 
 
 def _class(name: str, kind: type) -> Iterator[str]:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from spark_trickle.errors import UserError
+from spark_trickle.statements import script
 from spark_trickle.statements.cursor import Cursor
+from spark_trickle.statements.parameters import Arguments
 from spark_trickle.transaction import (
     READ_COMMITTED,
     REPEATABLE_READ,
@@ -37,6 +39,18 @@ class Session:
         self._level = READ_COMMITTED
         self._failed = False
         self._savepoints: list[tuple[str, SavepointHandle]] = []
+
+    def script(self, text: str, args: Arguments) -> Any:
+        """Run the statements of a text; the answer of the last one."""
+        try:
+            answer = script.run(text, args, self.dialect, self.statement)
+        finally:
+            open_at_end = self.end()
+        if open_at_end:
+            raise UserError(
+                "the text ends inside a transaction, which was rolled back", hint="COMMIT"
+            )
+        return answer
 
     def statement(self, text: str) -> Any:
         """Run one statement, inside the transaction if one is open."""

@@ -26,7 +26,7 @@ from spark_trickle.maintain.guard import Guard
 from spark_trickle.maintain.immediate.fast import FastPaths, is_followed
 from spark_trickle.maintain.immediate.reconciling import reconcile
 from spark_trickle.maintain.immediate.upkeep import Upkeep
-from spark_trickle.maintain.records import batches, graph
+from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind_in
 from spark_trickle.maintain.records.bound import bind_older, has_unbound
@@ -41,7 +41,7 @@ from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.schedule import schedules
 from spark_trickle.maintain.schedule.lookout import Known
-from spark_trickle.maintain.schedule.refreshing import refresh_all
+from spark_trickle.maintain.schedule.refreshing import raise_failed, refresh_all
 from spark_trickle.maintain.schedule.restless import Restless
 from spark_trickle.maintain.schedule.scheduler import Scheduler, interval_of
 from spark_trickle.maintain.watch import tracing
@@ -50,7 +50,7 @@ from spark_trickle.maintain.watch.facts import State, state
 from spark_trickle.maintain.watch.hooks import Announcer, Hook
 from spark_trickle.maintain.watch.overview import looked_at, overview
 from spark_trickle.maintain.watch.recommend import Recommendation, recommend
-from spark_trickle.storage.records import Table, TableName
+from spark_trickle.storage.records import TableName
 from spark_trickle.storage.versions.commit import latest_ids
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
@@ -237,15 +237,19 @@ class StreamTables:
         return tracing.traced(stream.name, lambda: self._refresher.refresh(stream, asked=asked))
 
     def refresh_all(
-        self, select: str | Iterable[str] | None = None, *, wait: bool = True
+        self,
+        select: str | Iterable[str] | None = None,
+        *,
+        wait: bool = True,
+        errors: str = "report",
     ) -> list[RefreshReport]:
         """All stream tables, or those selected, at one version of the base tables."""
-        return refresh_all(self.upkeep, select, wait=wait)
-
-    def has_batch(self, table: Table, batch: str) -> bool:
-        """Whether rows with this id were committed into the table."""
-        with self._catalog.reading() as connection:
-            return batches.applied(connection, table, batch)
+        if errors not in ("report", "raise"):
+            raise UserError(f"errors cannot be {errors!r}", hint="one of: report, raise")
+        reports = refresh_all(self.upkeep, select, wait=wait)
+        if errors == "raise":
+            raise_failed(reports)
+        return reports
 
     def note_breach(self, error: InvariantError) -> None:
         """A stream table that a transaction found impossible is taken out of service."""

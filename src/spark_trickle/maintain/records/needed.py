@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -15,6 +15,7 @@ from spark_trickle.maintain.records.graph import all_dependents
 from spark_trickle.maintain.records.streams import SUSPENDED, StreamTable
 from spark_trickle.statements.names import TableReference, find_tables
 from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.upkeep.maintenance import oldest_kept
 
 _LITERAL = re.compile(r"(?:timestamp\s*)?'([^']*)'", re.IGNORECASE)
 _FARTHEST = timedelta(hours=14)
@@ -63,11 +64,33 @@ def _version(catalog: Catalog, reference: TableReference) -> int:
         return catalog.oldest_version()
 
 
-def oldest(found: Iterable[Needed]) -> int | None:
-    return min((need.version for need in found), default=None)
+def kept_from(
+    catalog: Catalog,
+    found: Sequence[Needed],
+    keep_from: int | None,
+    older_than: float | None,
+    ignore_suspended: bool,
+) -> int | None:
+    """The oldest version that expiry must leave."""
+    active = [need for need in found if not need.suspended]
+    otherwise = _oldest(keep_from, active)
+    if ignore_suspended or len(active) == len(found):
+        return otherwise
+    kept = _oldest(otherwise, found)
+    _warn_of_suspended(
+        found,
+        oldest_kept(catalog, keep_from=kept, older_than=older_than),
+        oldest_kept(catalog, keep_from=otherwise, older_than=older_than),
+    )
+    return kept
 
 
-def warn_of_suspended(found: Iterable[Needed], kept: int, otherwise: int) -> None:
+def _oldest(limit: int | None, found: Iterable[Needed]) -> int | None:
+    versions = [need.version for need in found]
+    return min(versions if limit is None else [limit, *versions], default=None)
+
+
+def _warn_of_suspended(found: Iterable[Needed], kept: int, otherwise: int) -> None:
     """Say which suspended stream tables held versions back that would have gone otherwise."""
     names = {need.name for need in found if need.suspended and need.version < otherwise}
     if names and kept < otherwise:

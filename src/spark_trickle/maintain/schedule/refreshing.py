@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from spark_trickle.errors import RefreshError
 from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
@@ -53,6 +54,19 @@ def refresh_all(
         wave = Wave(tables, engine.catalog.version(), upkeep, _Asked(leases, held))
         with ThreadPoolExecutor(engine.settings.parallel_refreshes) as pool:
             return wave.run(pool)
+
+
+def raise_failed(reports: list[RefreshReport]) -> None:
+    """An error that tells of all, if any could not be refreshed."""
+    failed = [report for report in reports if report.failed]
+    if not failed:
+        return
+    told = "; ".join(f"{report.name}: {report.reason}" for report in failed)
+    raise RefreshError(
+        f"{len(failed)} of {len(reports)} stream tables could not be refreshed: {told}",
+        reports=tuple(reports),
+        hint="the reports of all are in the error's .reports",
+    )
 
 
 def releases(told: Iterable[Told], spent: Spent) -> Iterator[Release]:

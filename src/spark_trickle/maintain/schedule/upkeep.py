@@ -14,7 +14,6 @@ from spark_trickle.maintain.schedule.due import NEVER
 from spark_trickle.maintain.schedule.lookout import Known
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.upkeep import maintenance
-from spark_trickle.storage.versions import preimages
 
 UPKEEP = "upkeep"
 """The name of its lease."""
@@ -56,7 +55,6 @@ class Upkeep:
         keep_from = min((n.version for n in needed(catalog, streams)), default=None)
         oldest = maintenance.expire(catalog, keep_from=keep_from)
         with catalog.writing() as connection:
-            preimages.forget(connection, oldest)
             connection.execute(
                 "DELETE FROM trickle_lease WHERE holder IS NULL AND stream_uuid <> ? AND "
                 "stream_uuid NOT IN (SELECT uuid FROM trickle_stream_table)",

@@ -15,7 +15,7 @@ from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem, as_folder
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.upkeep.compaction import Compacted, compact
-from spark_trickle.storage.versions import deaths
+from spark_trickle.storage.versions import deaths, preimages
 
 __all__ = ["Compacted", "compact", "compact_all", "expire", "remove_orphans"]
 
@@ -52,7 +52,10 @@ def expire(
             _forget_versions(connection, cut, catalog.files)
             reach("expiry-before-commit")
     reach("expiry-after-commit")
-    return catalog.oldest_version()
+    oldest = catalog.oldest_version()
+    with catalog.writing() as connection:
+        preimages.forget(connection, oldest)
+    return oldest
 
 
 def oldest_kept(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_trickle.display import html_facts, plural
+from spark_trickle.storage.records import ChangePlan
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,10 @@ class ChangeSummary:
     deleted: int
     bytes: int
     """Bytes of the files that reading the changes would open."""
+
+    @classmethod
+    def of(cls, plan: ChangePlan) -> ChangeSummary:
+        return cls(plan.before, plan.after, plan.inserted_rows, plan.deleted_rows, plan.bytes)
 
     def __repr__(self) -> str:
         told = f"{plural(self.inserted, 'row')} inserted, {self.deleted:,} deleted"
