@@ -9,7 +9,7 @@ from typing import Any
 import spark_trickle
 from bench.figures import Figure
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.streams import Source, StreamTable
+from spark_trickle.maintain.records.streams import Dependency, StreamTable
 from spark_trickle.storage.catalog import database
 from spark_trickle.storage.records import NewColumn
 
@@ -47,7 +47,7 @@ def _make(lake: spark_trickle.Lake, count: int) -> None:
     version, base = catalog.version(), catalog.table("base")
     with catalog.writing() as connection:
         for table in made:
-            source = Source(base.uuid, "base", version)
+            source = Dependency(base.uuid, "base", version)
             stream = StreamTable(
                 catalog.table(table.name).uuid,
                 table.name,

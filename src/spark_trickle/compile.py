@@ -28,7 +28,7 @@ from spark_trickle.ir.exact_plan import Relation
 from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import Node, Project, TopK
 from spark_trickle.ir.temporal import NUMBER, Timed
-from spark_trickle.ir.types import Notice, Source, Version
+from spark_trickle.ir.types import Notice, TableSchema, Version
 from spark_trickle.ir.walk import scans, used_columns
 from spark_trickle.lower.query import TableNames, lower, lower_delta
 from spark_trickle.normalize.merge import merge
@@ -63,7 +63,7 @@ def functions_called(sql: str, dialect: str) -> Mapping[str, int]:
 
 def compile_query(
     sql: str,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, TableSchema],
     *,
     dialect: str = "spark",
     views: Mapping[str, str] | None = None,
@@ -89,7 +89,7 @@ def compile_query(
 def _compiled(
     bound: Bound,
     sql: str,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, TableSchema],
     dialect: str,
     ansi: bool,
     temporal: bool,

@@ -13,7 +13,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.postgres import PostgresRunner, is_query, lookup_in, one_statement
-from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource
+from spark_trickle.execute.states import SnapshotState, StatementState, TransactionState
 from spark_trickle.maintain.service import StreamTables
 from spark_trickle.maintain.statements import StreamStatements
 from spark_trickle.statements import parse as ast
@@ -98,21 +98,21 @@ class Statements:
             return None
         return self._engine.listing(statement, self.now())
 
-    def now(self) -> Source:
+    def now(self) -> StatementState:
         """The newest version."""
-        return SnapshotSource(self._catalog, self._catalog.version())
+        return SnapshotState(self._catalog, self._catalog.version())
 
     def failed(self, error: BaseException) -> None:
         """A stream table that a transaction found impossible is taken out of service."""
         if isinstance(error, InvariantError):
             self._streams().note_breach(error)
 
-    def autocommit(self, work: Callable[[TransactionSource], T]) -> T:
+    def autocommit(self, work: Callable[[TransactionState], T]) -> T:
         """Do the work in a transaction of its own, again after each conflict."""
         try:
             return retrying.committed(
                 self._catalog.begin,
-                lambda tx: work(TransactionSource(self._catalog, tx)),
+                lambda tx: work(TransactionState(self._catalog, tx)),
                 self._engine.settings,
             )
         except BaseException as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_trickle.display import html_facts, html_rows, plural
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.shapes import columns_of
-from spark_trickle.execute.states import TransactionSource
+from spark_trickle.execute.states import TransactionState
 from spark_trickle.maintain.records import batches
 from spark_trickle.running import Statements
 from spark_trickle.statements import parse as ast
@@ -47,12 +47,12 @@ class Tables:
             (key,) if isinstance(key, str) else tuple(key) for key in (primary_key, cluster_by)
         )
 
-        def work(source: TransactionSource) -> None:
-            source.tx.create_table(
+        def work(state: TransactionState) -> None:
+            state.tx.create_table(
                 where, columns, primary_key=primary, cluster_by=cluster, comment=comment
             )
             if rows is not None:
-                self.engine.append(source, where, rows)
+                self.engine.append(state, where, rows)
 
         self.statements.autocommit(work)
         return self.engine.catalog.table(where)
@@ -61,14 +61,14 @@ class Tables:
         """Insert rows; none if the batch was committed before."""
         where = TableName.of(name)
 
-        def work(source: TransactionSource) -> int:
+        def work(state: TransactionState) -> int:
             if batch is not None:
-                table = source.table(where)
+                table = state.table(where)
                 with self.engine.catalog.reading() as connection:
                     if batches.applied(connection, table, batch):
                         return 0
-                source.tx.record(batches.recorder(table, batch))
-            return self.engine.append(source, where, data)
+                state.tx.record(batches.recorder(table, batch))
+            return self.engine.append(state, where, data)
 
         return self.statements.autocommit(work)
 

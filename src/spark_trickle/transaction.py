@@ -10,7 +10,7 @@ from spark_trickle.arguments import checked_methods
 from spark_trickle.errors import TrickleError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.postgres import PostgresRunner, one_statement
-from spark_trickle.execute.states import TransactionSource
+from spark_trickle.execute.states import TransactionState
 from spark_trickle.spark.interrupts import interruptible_methods
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
@@ -75,7 +75,7 @@ class LakeTransaction:
         self._tx: Transaction = engine.catalog.begin()
         self._tx.said = said or self._tx.said
         check_reads = self._isolation == SERIALIZABLE
-        self._source = TransactionSource(engine.catalog, self._tx, check_reads=check_reads)
+        self._state = TransactionState(engine.catalog, self._tx, check_reads=check_reads)
         self._open = True
 
     def sql(self, text: str, args: Arguments = None, *, dialect: str = "spark") -> Any:
@@ -94,7 +94,7 @@ class LakeTransaction:
                 hint="run it with lake.sql, before or after this transaction",
             )
         if dialect != "spark" and not is_listing(text):
-            return PostgresRunner(self._engine, self._source, one_statement(text, dialect)).run()
+            return PostgresRunner(self._engine, self._state, one_statement(text, dialect)).run()
         sent = self._engine.names.statement(text)
         try:
             return self._run(sent.text)
@@ -108,11 +108,11 @@ class LakeTransaction:
             case ast.Use(schema):
                 return self._engine.names.use(schema)
             case ast.Query():
-                return self._engine.query(text, statement, self._source)
+                return self._engine.query(text, statement, self._state)
             case _ if isinstance(statement, ast.Listing):
-                return self._engine.local(self._engine.listing(statement, self._source))
+                return self._engine.local(self._engine.listing(statement, self._state))
             case _:
-                return self._engine.change(text, statement, self._source)
+                return self._engine.change(text, statement, self._state)
 
     def append(self, name: str, data: Any) -> int:
         """As ``Lake.append``, inside the transaction.
@@ -120,7 +120,7 @@ class LakeTransaction:
         >>> tx.append("orders", [{"id": 8, "who": "eve"}])
         """
         self._begin_statement()
-        return self._engine.append(self._source, TableName.of(name), data)
+        return self._engine.append(self._state, TableName.of(name), data)
 
     def table(self, name: str) -> DataFrame:
         """The table with the transaction's own writes.
@@ -128,8 +128,8 @@ class LakeTransaction:
         >>> tx.table("orders").count()
         """
         self._begin_statement()
-        table = self._source.table(TableName.of(name))
-        return self._engine.scan(self._source.scan(table))
+        table = self._state.table(TableName.of(name))
+        return self._engine.scan(self._state.scan(table))
 
     def savepoint(self) -> SavepointHandle:
         """A point to go back to: by its ``rollback()``, or as a ``with`` block that an error leaves.

@@ -16,7 +16,7 @@ from sqlglot import exp
 from spark_trickle.compile import compile_query
 from spark_trickle.delta.fast_path import FastPlan
 from spark_trickle.errors import ExecutionError, InvariantError
-from spark_trickle.ir.types import WEIGHT, Column, Source
+from spark_trickle.ir.types import WEIGHT, Column, TableSchema
 from spark_trickle.local.fold import Fold, Folder, Key, Sums
 
 COLUMNS = {
@@ -31,7 +31,7 @@ COLUMNS = {
     "f": ("double", pa.float64()),
 }
 SCHEMA = pa.schema([(name, type) for name, (_, type) in COLUMNS.items()])
-SOURCE = Source(
+SOURCE = TableSchema(
     "t",
     tuple(
         Column(i, name, exp.DataType.build(text, "spark"))

@@ -15,7 +15,7 @@ from sqlglot import exp
 from spark_trickle.compile import compile_query
 from spark_trickle.errors import ExecutionError
 from spark_trickle.ir.exact_plan import Function, Match, Paired, Read
-from spark_trickle.ir.types import Column, Source
+from spark_trickle.ir.types import Column, TableSchema
 from spark_trickle.local import program
 from spark_trickle.prove.plans import NotLocal, local_plan
 from support import tpch
@@ -130,7 +130,7 @@ def test_a_join_that_explodes_is_given_up_before_it_does(
 ) -> None:
     """Few rows are read, but every one meets every other."""
     number = exp.DataType.build("int")
-    source = Source("r", tuple(Column(i, name, number) for i, name in enumerate("ab")))
+    source = TableSchema("r", tuple(Column(i, name, number) for i, name in enumerate("ab")))
     plan = compile_query(query, {"r": source}).normalized
     assert plan is not None
     exact = local_plan(plan)

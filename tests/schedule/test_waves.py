@@ -13,7 +13,7 @@ import spark_trickle
 from spark_trickle import Lake
 from spark_trickle.errors import InvariantError
 from spark_trickle.maintain.records import graph
-from spark_trickle.maintain.records.streams import RefreshReport, Source, StreamTable
+from spark_trickle.maintain.records.streams import Dependency, RefreshReport, StreamTable
 from spark_trickle.settings import Settings
 from spark_trickle.storage.records import TableName
 from support.lakes import contents
@@ -246,7 +246,7 @@ def test_somebody_else_gets_in_between(lake: Lake, monkeypatch: pytest.MonkeyPat
 
 def test_groups() -> None:
     def table(name: str, *sources: str, schedule: str | None = None) -> StreamTable:
-        found = tuple(Source(source, source, 0) for source in sources)
+        found = tuple(Dependency(source, source, 0) for source in sources)
         return StreamTable(name, name, "", "spark", schedule, "AUTO", sources=found)
 
     tables = [

@@ -17,7 +17,7 @@ import pytest
 
 import spark_trickle
 from spark_trickle import Lake
-from spark_trickle.maintain.records.streams import RefreshReport, Source
+from spark_trickle.maintain.records.streams import Dependency, RefreshReport
 from spark_trickle.serve.access import OPERATOR, Access
 from support.served import make, refreshed, serving
 
@@ -171,7 +171,7 @@ def test_charts_graph_and_dark(dry_lake: Lake, page: Page) -> None:
     past(dry_lake, 12)
     first, second = (dry_lake._streams.get(f"sales_00{n}") for n in (1, 2))
     for name, sources in {"weekly": [first], "report": [first, second]}.items():
-        read = tuple(Source(s.uuid, s.name, dry_lake.version) for s in sources)
+        read = tuple(Dependency(s.uuid, s.name, dry_lake.version) for s in sources)
         status = "SUSPENDED" if name == "weekly" else "ACTIVE"
         make(dry_lake, [name], sources=read, status=status, last_error=REASONS["ERROR"])
     with serving(dry_lake) as client:

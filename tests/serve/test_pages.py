@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_trickle import Lake
-from spark_trickle.maintain.records.streams import RefreshReport, Source
+from spark_trickle.maintain.records.streams import Dependency, RefreshReport
 from spark_trickle.serve.pages.graph import levels
 from spark_trickle.serve.pages.markup import Html, tag, text
 from spark_trickle.storage.catalog.postgres import PostgresDatabase
@@ -103,7 +103,7 @@ def test_200_tables_take_less_than_a_second(dry_lake: Lake) -> None:
 
 def test_the_graph_has_readers_right_of_what_they_read(dry_lake: Lake) -> None:
     (first,) = make(dry_lake, ["first"])
-    source = Source(first.uuid, "first", dry_lake.version)
+    source = Dependency(first.uuid, "first", dry_lake.version)
     make(dry_lake, ["second"], sources=(source,), status="SUSPENDED")
     with serving(dry_lake) as client:
         page = client.get("/graph").text

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, compile_query
-from spark_trickle.ir.types import Column, Source, Version
+from spark_trickle.ir.types import Column, TableSchema, Version
 from support.predicates import Kind
 from support.queries import Data, Row
 
@@ -31,10 +31,10 @@ class Failure:
     delta_plan: str
 
 
-def sources_of(tables: Mapping[str, Mapping[str, Kind]]) -> dict[str, Source]:
+def sources_of(tables: Mapping[str, Mapping[str, Kind]]) -> dict[str, TableSchema]:
     """Sources with columns of these kinds."""
     return {
-        name: Source(
+        name: TableSchema(
             name,
             tuple(
                 Column(i, c, exp.DataType.build(kind.type, dialect="spark"))
@@ -56,7 +56,7 @@ def table_names(source: str, version: Version) -> exp.Table:
 class Laboratory:
     """A DuckDB database with the tables before, after and their deltas."""
 
-    def __init__(self, sources: Mapping[str, Source]) -> None:
+    def __init__(self, sources: Mapping[str, TableSchema]) -> None:
         self.sources = dict(sources)
         self._columns = {
             name: ", ".join(f'"{c.name}" {c.type.sql("duckdb")}' for c in source.columns)
@@ -166,7 +166,7 @@ def _literal(value: object) -> str:
     return str(value) if isinstance(value, int | float) else "'" + str(value) + "'"
 
 
-def run_example(sql: str, data: Data, sources: Mapping[str, Source]) -> Failure | None:
+def run_example(sql: str, data: Data, sources: Mapping[str, TableSchema]) -> Failure | None:
     """One example in a database of its own."""
     laboratory = Laboratory(sources)
     try:
@@ -176,7 +176,7 @@ def run_example(sql: str, data: Data, sources: Mapping[str, Source]) -> Failure 
         laboratory.close()
 
 
-def shrink(sql: str, data: Data, sources: Mapping[str, Source]) -> Data:
+def shrink(sql: str, data: Data, sources: Mapping[str, TableSchema]) -> Data:
     """Fewer rows and changes that still break the law."""
     smaller = True
     while smaller:

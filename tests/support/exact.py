@@ -13,7 +13,7 @@ from sqlglot import exp
 from spark_trickle.errors import ExecutionError
 from spark_trickle.ir.exact import Exact, Input, Kind, Type
 from spark_trickle.ir.nodes import Project
-from spark_trickle.ir.types import Column, Source
+from spark_trickle.ir.types import Column, TableSchema
 from spark_trickle.local.evaluate import function_of
 from spark_trickle.local.values import to_arrow
 from spark_trickle.normalize.pipeline import normalize
@@ -120,7 +120,7 @@ def as_arrow(rows: list[tuple[Any, ...]]) -> pa.Table:
     return pa.table(arrays, names=list(COLUMNS))
 
 
-SOURCE = Source(
+SOURCE = TableSchema(
     "rows",
     tuple(
         Column(place, name, exp.DataType.build(text, "spark"))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_trickle.ir.types import Source
+from spark_trickle.ir.types import TableSchema
 from support import tpch
 from support.tpch import source
 
@@ -25,7 +25,7 @@ class Case:
     """One case: settings before the query, the query, and the expected text."""
 
     settings: dict[str, str]
-    sources: dict[str, Source]
+    sources: dict[str, TableSchema]
     sql: str
     head: str
     expected: str
@@ -65,7 +65,7 @@ def read(path: Path) -> Iterator[Case]:
         )
 
 
-def _sources(text: str) -> dict[str, Source]:
+def _sources(text: str) -> dict[str, TableSchema]:
     if text == "tpch":
         return tpch.sources()
     made = [

@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 from spark_trickle.ir.nodes import Node
-from spark_trickle.ir.types import Source, Version
+from spark_trickle.ir.types import TableSchema, Version
 from spark_trickle.lower.query import lower
 from spark_trickle.normalize.pipeline import trace
 from spark_trickle.sql.bind.plan import bind
@@ -46,7 +46,7 @@ def meaning(connection: duckdb.DuckDBPyConnection, plan: Node) -> Rows:
 def differences(
     connection: duckdb.DuckDBPyConnection,
     sql: str,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, TableSchema],
     *,
     oracle: str | None = None,
     dialect: str = "spark",

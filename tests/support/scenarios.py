@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlglot import exp
 
 from spark_trickle.compile import compile_query
-from spark_trickle.ir.types import Column, Source
+from spark_trickle.ir.types import Column, TableSchema
 from support.delta_law import Laboratory
 from support.queries import Data, Row
 
@@ -34,7 +34,7 @@ class Scenario:
     """A parsed file."""
 
     header: list[str]
-    sources: dict[str, Source]
+    sources: dict[str, TableSchema]
     view: str
     oracle: str
     """The same query in DuckDB's words, where they differ."""
@@ -53,7 +53,7 @@ class Scenario:
 
 def parse(text: str) -> Scenario:
     header: list[str] = []
-    sources: dict[str, Source] = {}
+    sources: dict[str, TableSchema] = {}
     view = oracle = parts = ""
     steps: list[Step] = []
     for line in text.splitlines():
@@ -75,7 +75,7 @@ def parse(text: str) -> Scenario:
     return Scenario(header, sources, view, oracle, parts, steps)
 
 
-def _tables(text: str) -> dict[str, Source]:
+def _tables(text: str) -> dict[str, TableSchema]:
     sources = {}
     for name, columns in re.findall(r"(\w+)\(([^)]*)\)", text):
         pairs = [column.split() for column in columns.split(",")]
@@ -83,7 +83,7 @@ def _tables(text: str) -> dict[str, Source]:
             Column(i, name, exp.DataType.build(type, dialect="spark"))
             for i, (name, type) in enumerate(pairs)
         )
-        sources[name] = Source(name, schema)
+        sources[name] = TableSchema(name, schema)
     return sources
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.ir.types import Column, Source
+from spark_trickle.ir.types import Column, TableSchema
 from spark_trickle.tpch import queries
 from spark_trickle.tpch.schema import TABLES
 
@@ -32,14 +32,14 @@ _TABLES = {
 }
 
 
-def source(name: str, columns: str, not_null: bool = False) -> Source:
+def source(name: str, columns: str, not_null: bool = False) -> TableSchema:
     """A source from ``name type, name type NOT NULL, …``."""
     parsed = exp.DataType.build(f"struct<{_struct(columns)}>", dialect="spark")
     fields = []
     for position, part in enumerate(parsed.expressions):
         required = not_null or f"{part.name} {_NOT_NULL}" in columns
         fields.append(Column(position, part.name, part.args["kind"], nullable=not required))
-    return Source(name, tuple(fields))
+    return TableSchema(name, tuple(fields))
 
 
 _NOT_NULL = "!"
@@ -61,7 +61,7 @@ def _struct(columns: str) -> str:
     return ", ".join(f"{name}: {type}" for name, type in pairs)
 
 
-def sources() -> dict[str, Source]:
+def sources() -> dict[str, TableSchema]:
     """The eight tables; TPC-H has no NULLs. Rows are stored in the order of the primary key."""
     keys = {table.name: table.key for table in TABLES}
     return {

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from spark_trickle import Lake, LakeTransaction
-from spark_trickle.execute.states import SnapshotSource
+from spark_trickle.execute.states import SnapshotState
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import TableName
 
@@ -25,7 +25,7 @@ def contents(reader: Reader, name: str) -> pa.Table:
     """A table as the reader sees it, its own writes included."""
     state: Any
     if isinstance(reader, Lake):
-        state = SnapshotSource(reader._catalog, reader.version)
+        state = SnapshotState(reader._catalog, reader.version)
     else:
         reader._begin_statement()
         state = reader._source

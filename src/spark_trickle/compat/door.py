@@ -15,7 +15,7 @@ from spark_trickle.compat.functions import Desk, Function
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.kept_rows import arrow_columns
 from spark_trickle.execute.postgres import lookup_in
-from spark_trickle.execute.states import Source, table_name
+from spark_trickle.execute.states import StatementState, table_name
 from spark_trickle.maintain.service import StreamTables
 from spark_trickle.sql.pg.changes import plain_table
 from spark_trickle.statements import parse as ast
@@ -37,7 +37,7 @@ class Door:
         self._streams = streams
         self._run = run
 
-    def answer(self, text: str, source: Source) -> tuple[bool, Any]:
+    def answer(self, text: str, state: StatementState) -> tuple[bool, Any]:
         """Whether the statement is one of theirs, and its answer: a DataFrame."""
         tree = foreign_query(text)
         if tree is None:
@@ -48,7 +48,7 @@ class Door:
             return True, self._engine.local(whole)
         query, relations = answerer.relations(tree)
         columns = {name: arrow_columns(table) for name, table in relations.items()}
-        plain = lookup_in(source)
+        plain = lookup_in(state)
         (sql,) = to_spark(
             query.sql("postgres"),
             "postgres",
@@ -59,7 +59,7 @@ class Door:
         for name, table in relations.items():
             self._engine.relations[name] = partial(_same, table)
         try:
-            return True, self._engine.query(sql, statement, source)
+            return True, self._engine.query(sql, statement, state)
         finally:
             for name in relations:
                 del self._engine.relations[name]

@@ -9,11 +9,11 @@ from sqlglot import exp
 from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.ir.nodes import Filter, Node, Project, Scan
 from spark_trickle.ir.scalars import column_id
-from spark_trickle.ir.types import Schema, Source
+from spark_trickle.ir.types import Schema, TableSchema
 from spark_trickle.ir.walk import children
 
 
-def clustered(node: Keyed, sources: Mapping[str, Source]) -> bool:
+def clustered(node: Keyed, sources: Mapping[str, TableSchema]) -> bool:
     """Whether the key of a node leads the order in which its one source is stored."""
     below: Node = node.input
     while isinstance(below, Project | Filter):
@@ -26,12 +26,14 @@ def clustered(node: Keyed, sources: Mapping[str, Source]) -> bool:
     return bool(order) and order[0] in names
 
 
-def storage_order(source: Source) -> tuple[str, ...]:
+def storage_order(source: TableSchema) -> tuple[str, ...]:
     """The columns by which the files of a source are sorted."""
     return source.cluster_by or source.primary_key
 
 
-def likely_key(plan: Node, sources: Mapping[str, Source], segments: Mapping[str, Schema]) -> Schema:
+def likely_key(
+    plan: Node, sources: Mapping[str, TableSchema], segments: Mapping[str, Schema]
+) -> Schema:
     """Output columns that are the whole key of a source or segment below, if there are any.
 
     Rows of the result are found by these columns: few rows share their values.

@@ -35,15 +35,15 @@ from spark_trickle.ir.scalars import column_id, column_ids
 from spark_trickle.ir.types import Version
 
 Keys = tuple[int, ...]
-Source = tuple[Node, Keys]
+KeyedPlan = tuple[Node, Keys]
 """A plan and the ids of its columns that hold the keys."""
 
 
-def key_sources(rows: Node, keys: Keys) -> list[Source]:
+def key_sources(rows: Node, keys: Keys) -> list[KeyedPlan]:
     """Plans whose rows together hold every key that occurs in ``rows``."""
     match rows:
         case UnionAll():
-            found: dict[tuple[int, Keys], Source] = {}
+            found: dict[tuple[int, Keys], KeyedPlan] = {}
             places = {column.id: position for position, column in enumerate(rows.columns)}
             for child in rows.inputs:
                 own = tuple(child.columns[places[id]].id for id in keys)
@@ -71,9 +71,9 @@ def key_sources(rows: Node, keys: Keys) -> list[Source]:
             assert_never(rows)
 
 
-def _filtered(rows: Filter, keys: Keys) -> list[Source]:
+def _filtered(rows: Filter, keys: Keys) -> list[KeyedPlan]:
     """A filter stays where its columns do."""
-    found: list[Source] = []
+    found: list[KeyedPlan] = []
     for plan, ids in key_sources(rows.input, keys):
         if plan is rows.input:
             return [(rows, keys)]
@@ -83,7 +83,7 @@ def _filtered(rows: Filter, keys: Keys) -> list[Source]:
     return found
 
 
-def _side(rows: Join | OuterJoin | SemiJoin | AntiJoin, keys: Keys) -> Source | None:
+def _side(rows: Join | OuterJoin | SemiJoin | AntiJoin, keys: Keys) -> KeyedPlan | None:
     """One input that is bounded by a delta and has all keys, or columns equal to them."""
     match rows:
         case Join():
@@ -104,7 +104,7 @@ def _side(rows: Join | OuterJoin | SemiJoin | AntiJoin, keys: Keys) -> Source | 
             return _restriction(rows, keys) if isinstance(rows, SemiJoin) else None
 
 
-def _restriction(rows: SemiJoin, keys: Keys) -> Source | None:
+def _restriction(rows: SemiJoin, keys: Keys) -> KeyedPlan | None:
     """The right side of a semi join that is equal to the keys."""
     columns = rows.left.columns + rows.right.columns
     pairs = equal_pairs(rows.conditions, columns)

@@ -41,7 +41,7 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.scalars import column_id, column_ids, conjunction, ref
-from spark_trickle.ir.types import Column, Schema, Source
+from spark_trickle.ir.types import Column, Schema, TableSchema
 from spark_trickle.ir.walk import Ids, children, fresh_copy, fresh_ids, scans, with_children
 
 RESULT = "__result"
@@ -79,7 +79,7 @@ class Part:
 
 
 def cut(
-    plan: Node, sources: Mapping[str, Source], outputs: tuple[str, ...] | None = None
+    plan: Node, sources: Mapping[str, TableSchema], outputs: tuple[str, ...] | None = None
 ) -> tuple[Part, ...]:
     """The segments of a query in the order in which they are computed, then its result."""
     sources = {source.name: source for source in sources.values()}
@@ -105,7 +105,7 @@ def cut(
 
 
 class _Cutter:
-    def __init__(self, sources: Mapping[str, Source], ids: Ids) -> None:
+    def __init__(self, sources: Mapping[str, TableSchema], ids: Ids) -> None:
         self.parts: list[Part] = []
         self._sources = sources
         self._ids = ids

@@ -15,7 +15,7 @@ from spark_trickle.errors import (
     UserError,
 )
 from spark_trickle.execute import views
-from spark_trickle.execute.states import TransactionSource, table_name
+from spark_trickle.execute.states import TransactionState, table_name
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.cursor import Name
 from spark_trickle.storage.files.types import parse_spark
@@ -41,10 +41,10 @@ Ddl = (
 
 
 def apply(
-    source: TransactionSource, statement: Ddl, sql: str, evaluate: Evaluate, has_null: HasNull
+    state: TransactionState, statement: Ddl, sql: str, evaluate: Evaluate, has_null: HasNull
 ) -> list[str] | None:
     """Do it; with CASCADE, the names of what was dropped."""
-    tx = source.tx
+    tx = state.tx
     match statement:
         case ast.CreateSchema(name, if_not_exists):
             tx.create_schema(name, if_not_exists=if_not_exists)
@@ -54,7 +54,7 @@ def apply(
             tx.drop_schema(name, if_exists=if_exists, cascade=cascade)
             return inside if cascade else None
         case ast.CreateView():
-            _create_view(source, statement, sql)
+            _create_view(state, statement, sql)
         case ast.DropView(name, if_exists):
             if not if_exists or tx.view(table_name(name)) is not None:
                 tx.drop_view(table_name(name))
@@ -124,8 +124,8 @@ def _comment(tx: Transaction, statement: ast.Comment) -> None:
         tx.comment(tx.table(name), statement.comment, statement.column)
 
 
-def _create_view(source: TransactionSource, statement: ast.CreateView, sql: str) -> None:
-    tx, name = source.tx, table_name(statement.name)
+def _create_view(state: TransactionState, statement: ast.CreateView, sql: str) -> None:
+    tx, name = state.tx, table_name(statement.name)
     body = sql[statement.query.start : statement.query.end]
     there = tx.view(name)
     if there is not None and statement.if_not_exists:
@@ -138,7 +138,7 @@ def _create_view(source: TransactionSource, statement: ast.CreateView, sql: str)
     if there is not None and statement.or_replace:
         tx.drop_view(name)
         wanted = replace(wanted, uuid=there.uuid)
-    views.compiled(tx.create_view(wanted), source)
+    views.compiled(tx.create_view(wanted), state)
 
 
 def _rename_table(tx: Transaction, table: Table, to: Name) -> None:

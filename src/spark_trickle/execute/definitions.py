@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from spark_trickle.execute.states import Source
+from spark_trickle.execute.states import StatementState
 from spark_trickle.execute.views import compiled
 from spark_trickle.statements.splices import quoted
 from spark_trickle.storage.records import DEFAULT_SCHEMA, Column, Table, TableName, View
@@ -104,11 +104,11 @@ def of_view(view: View) -> str:
     return f"CREATE VIEW {full_name(view.full_name)}{columns}{comment}\nAS {view.sql}"
 
 
-def columns_of_view(view: View, source: Source) -> list[tuple[str, str | None]]:
+def columns_of_view(view: View, state: StatementState) -> list[tuple[str, str | None]]:
     """Names and types of a view's columns; a type that only Spark can tell is None."""
     if view.dialect != "spark":
         return [(name, None) for name in view.columns]
-    bound = compiled(view, source)
+    bound = compiled(view, state)
     names = view.columns or tuple(bound.names)
     kinds: list[str | None] = [None] * len(names)
     if bound.plan is not None:

@@ -14,7 +14,7 @@ from spark_trickle.execute import appended, ddl, listing, rows, views
 from spark_trickle.execute.listing import NoStreams, Streams
 from spark_trickle.execute.namespace import Namespace
 from spark_trickle.execute.restore import has_null, restore
-from spark_trickle.execute.states import Source, TransactionSource, table_name
+from spark_trickle.execute.states import StatementState, TransactionState, table_name
 from spark_trickle.settings import Settings
 from spark_trickle.spark.facts import Meaning, facts_of
 from spark_trickle.spark.session import SessionHolder
@@ -139,15 +139,15 @@ class Engine:
 
         return has_view(self.holder.spark, name)
 
-    def query(self, sql: str, statement: ast.Query, source: Source) -> DataFrame:
+    def query(self, sql: str, statement: ast.Query, state: StatementState) -> DataFrame:
         from spark_trickle.spark.lazy import translated
 
-        runner = self._runner(sql, source)
+        runner = self._runner(sql, state)
         return translated(runner.query(statement.body), (sql, runner.sent))
 
-    def listing(self, statement: ast.Listing, source: Source) -> pa.Table:
+    def listing(self, statement: ast.Listing, state: StatementState) -> pa.Table:
         """SHOW and DESCRIBE, from the catalog alone."""
-        return listing.answer(statement, source, self.streams)
+        return listing.answer(statement, state, self.streams)
 
     def local(self, rows: pa.Table) -> DataFrame:
         from spark_trickle.spark.lazy import translated
@@ -155,16 +155,16 @@ class Engine:
         return translated(self.holder.spark.createDataFrame(rows.combine_chunks()))
 
     def change(
-        self, sql: str, statement: Change | ddl.Ddl, source: TransactionSource
+        self, sql: str, statement: Change | ddl.Ddl, state: TransactionState
     ) -> int | list[str] | None:
         """Do the statement inside the transaction: the rows affected, None for DDL, and what a
         CASCADE dropped."""
-        tx = source.tx
+        tx = state.tx
         for participant in tx.participants:
             participant.before_write(tx, statement)
         savepoint = tx.savepoint()
         try:
-            answer = self._changed(sql, statement, source)
+            answer = self._changed(sql, statement, state)
         except BaseException:
             tx.rollback_to(savepoint)
             raise
@@ -172,41 +172,41 @@ class Engine:
         return answer
 
     def _changed(
-        self, sql: str, statement: Change | ddl.Ddl, source: TransactionSource
+        self, sql: str, statement: Change | ddl.Ddl, state: TransactionState
     ) -> int | list[str] | None:
-        tx = source.tx
+        tx = state.tx
         match statement:
             case ast.Insert():
-                return self._insert(sql, statement, source)
+                return self._insert(sql, statement, state)
             case ast.Update() | ast.Delete() | ast.Merge():
-                return self._modify(sql, statement, source)
+                return self._modify(sql, statement, state)
             case ast.Truncate(name):
                 return tx.truncate(tx.table(table_name(name)))
             case ast.Restore():
-                return restore(self, statement, source)
+                return restore(self, statement, state)
             case ast.CreateTable() if statement.query is not None:
-                return self._create_as(sql, statement, source)
+                return self._create_as(sql, statement, state)
             case ast.CreateView(temporary=True) | ast.DropView() if self.names.temporary(
                 sql, statement
             ):
                 return None
             case _:
-                lost = views.broken(tx, source)
-                asked = partial(has_null, self, source)
-                dropped = ddl.apply(source, statement, sql, self._evaluate, asked)
-                views.refuse_breaking(lost, views.broken(tx, source))
+                lost = views.broken(tx, state)
+                asked = partial(has_null, self, state)
+                dropped = ddl.apply(state, statement, sql, self._evaluate, asked)
+                views.refuse_breaking(lost, views.broken(tx, state))
                 return dropped
 
-    def rows_of(self, plan: ScanPlan, source: TransactionSource, table: Table) -> int:
+    def rows_of(self, plan: ScanPlan, state: TransactionState, table: Table) -> int:
         """Insert a plan's rows; how many."""
         if plan.rows <= self.settings.inline_row_limit:
-            return source.tx.insert_rows(table, read_scan(plan))
-        writer = self._writer(source)
+            return state.tx.insert_rows(table, read_scan(plan))
+        writer = self._writer(state)
         return writer.insert(table, writer.stage(table, self.frames.scan(plan)))
 
-    def append(self, source: TransactionSource, name: TableName, data: Any) -> int:
+    def append(self, state: TransactionState, name: TableName, data: Any) -> int:
         """Rows from outside, by column name."""
-        tx = source.tx
+        tx = state.tx
         for participant in tx.participants:
             participant.before_write(tx, name)
         table = tx.table(name)
@@ -221,7 +221,7 @@ class Engine:
             )
         from spark_trickle.execute.insert import stage_by_name
 
-        writer = self._writer(source)
+        writer = self._writer(state)
         return writer.insert(table, stage_by_name(writer, data, table))
 
     def _instants(self, wall: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -230,7 +230,11 @@ class Engine:
         return instants(self.holder.for_changes, wall)
 
     def _runner(
-        self, sql: str, source: Source, ctes: Span | None = None, frames: Frames | None = None
+        self,
+        sql: str,
+        state: StatementState,
+        ctes: Span | None = None,
+        frames: Frames | None = None,
     ) -> QueryRunner:
         from spark_trickle.execute.query import QueryRunner
 
@@ -238,7 +242,7 @@ class Engine:
         return QueryRunner(
             frames.spark,
             frames,
-            source,
+            state,
             sql,
             ctes,
             self.relations,
@@ -255,14 +259,14 @@ class Engine:
         spark = self.holder.for_changes
         return self.frames if spark is self.holder.spark else Frames(spark)
 
-    def _writer(self, source: TransactionSource) -> Writer:
+    def _writer(self, state: TransactionState) -> Writer:
         from spark_trickle.spark.write import Writer
 
         self._shared()
-        return Writer(source.tx, self.settings)
+        return Writer(state.tx, self.settings)
 
-    def _insert(self, sql: str, statement: ast.Insert, source: TransactionSource) -> int:
-        tx = source.tx
+    def _insert(self, sql: str, statement: ast.Insert, state: TransactionState) -> int:
+        tx = state.tx
         table = tx.table(table_name(statement.target))
         place = Span(statement.target.start, statement.source.start)
         columns = rows.target_columns(table, statement.columns, sql, place)
@@ -275,10 +279,10 @@ class Engine:
                 return tx.insert_rows(table, records)
         from spark_trickle.execute.insert import stage_by_name, stage_query
 
-        runner = self._runner(sql, source, statement.ctes, self._frames_for_changes)
+        runner = self._runner(sql, state, statement.ctes, self._frames_for_changes)
         runner.replaced = rows.default_splices(columns, sql, statement.source)
         frame = runner.query(statement.source)
-        writer = self._writer(source)
+        writer = self._writer(state)
         if statement.by_name:
             staged = stage_by_name(writer, frame, table)
         else:
@@ -288,26 +292,26 @@ class Engine:
         return writer.insert(table, staged)
 
     def _modify(
-        self, sql: str, statement: ast.Update | ast.Delete | ast.Merge, source: TransactionSource
+        self, sql: str, statement: ast.Update | ast.Delete | ast.Merge, state: TransactionState
     ) -> int:
         from spark_trickle.execute import modify
         from spark_trickle.execute.merge import MergeRunner
 
-        tx = source.tx
+        tx = state.tx
         table = tx.table(table_name(statement.target))
         if isinstance(statement, ast.Delete) and statement.condition is None:
             return tx.truncate(table)
         frames = self._frames_for_changes
-        target = self._target(sql, statement, source, table, frames)
-        runner = self._runner(sql, source, statement.ctes, frames)
+        target = self._target(sql, statement, state, table, frames)
+        runner = self._runner(sql, state, statement.ctes, frames)
         runner.prefixes[table.full_name.key] = quoted(target.alias)
         match statement:
             case ast.Delete():
-                return modify.delete(runner, tx, target, statement, self._writer(source))
+                return modify.delete(runner, tx, target, statement, self._writer(state))
             case ast.Update():
-                return modify.update(runner, tx, target, statement, self._writer(source))
+                return modify.update(runner, tx, target, statement, self._writer(state))
             case ast.Merge():
-                return MergeRunner(runner, tx, target, statement, self._writer(source)).run()
+                return MergeRunner(runner, tx, target, statement, self._writer(state)).run()
             case _:
                 assert_never(statement)
 
@@ -315,7 +319,7 @@ class Engine:
         self,
         sql: str,
         statement: ast.Update | ast.Delete | ast.Merge,
-        source: TransactionSource,
+        state: TransactionState,
         table: Table,
         frames: Frames,
     ) -> Target:
@@ -324,13 +328,13 @@ class Engine:
         span = None if isinstance(statement, ast.Merge) else statement.condition
         condition = None if span is None else sql[span.start : span.end]
         alias = statement.alias or table.name
-        return open_target(frames, source.scan(table), alias, condition)
+        return open_target(frames, state.scan(table), alias, condition)
 
     def _create_as(
-        self, sql: str, statement: ast.CreateTable, source: TransactionSource
+        self, sql: str, statement: ast.CreateTable, state: TransactionState
     ) -> int | None:
         assert statement.query is not None
-        if statement.if_not_exists and ddl.find(source.tx, statement) is not None:
+        if statement.if_not_exists and ddl.find(state.tx, statement) is not None:
             return None
         if statement.columns:
             raise UserError(
@@ -340,12 +344,12 @@ class Engine:
         from spark_trickle.execute.insert import stage_query
         from spark_trickle.spark.types import type_text
 
-        frame = self._runner(sql, source, None, self._frames_for_changes).query(statement.query)
+        frame = self._runner(sql, state, None, self._frames_for_changes).query(statement.query)
         columns = [NewColumn(f.name, type_text(f.dataType)) for f in frame.schema]
-        table = ddl.create(source.tx, statement, columns)
+        table = ddl.create(state.tx, statement, columns)
         if table is None:
             return None
-        writer = self._writer(source)
+        writer = self._writer(state)
         staged = stage_query(writer, frame, table, table.columns, (sql, statement.query))
         return writer.insert(table, staged)
 

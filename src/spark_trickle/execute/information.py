@@ -11,7 +11,7 @@ import pyarrow as pa
 from spark_trickle.errors import TrickleError
 from spark_trickle.execute import definitions, listing
 from spark_trickle.execute.listing import Streams
-from spark_trickle.execute.states import Source
+from spark_trickle.execute.states import StatementState
 from spark_trickle.storage.records import Table, View
 
 SCHEMA = "information_schema"
@@ -20,17 +20,17 @@ _TEXT, _NUMBER = pa.string(), pa.int64()
 _NAME = (("table_catalog", _TEXT), ("table_schema", _TEXT), ("table_name", _TEXT))
 
 
-def relation(name: str, source: Source, streams: Streams) -> pa.Table | None:
+def relation(name: str, state: StatementState, streams: Streams) -> pa.Table | None:
     """The relation of that name, or None."""
     found = _RELATIONS.get(name.lower())
     if found is None:
         return None
     schema, rows = found
-    return pa.Table.from_pylist(rows(source, streams), schema)
+    return pa.Table.from_pylist(rows(state, streams), schema)
 
 
-def _schemata(source: Source, _: Streams) -> list[dict[str, Any]]:
-    names = [*listing.schemas(source), "trickle", SCHEMA]
+def _schemata(state: StatementState, _: Streams) -> list[dict[str, Any]]:
+    names = [*listing.schemas(state), "trickle", SCHEMA]
     return [{"catalog_name": CATALOG, "schema_name": name} for name in names]
 
 
@@ -38,12 +38,12 @@ def _named(thing: Table | View) -> dict[str, Any]:
     return {"table_catalog": CATALOG, "table_schema": thing.schema, "table_name": thing.name}
 
 
-def _things(source: Source) -> list[Table | View]:
-    found: list[Table | View] = [*listing.visible(source), *listing.views(source)]
+def _things(state: StatementState) -> list[Table | View]:
+    found: list[Table | View] = [*listing.visible(state), *listing.views(state)]
     return sorted(found, key=lambda thing: thing.full_name.key)
 
 
-def _tables(source: Source, streams: Streams) -> list[dict[str, Any]]:
+def _tables(state: StatementState, streams: Streams) -> list[dict[str, Any]]:
     kinds = streams.kinds()
     words = {listing.TABLE: "BASE TABLE"}
     return [
@@ -53,18 +53,18 @@ def _tables(source: Source, streams: Streams) -> list[dict[str, Any]]:
             "is_insertable_into": "YES" if listing.kind_of(thing, kinds) == "TABLE" else "NO",
             "comment": thing.comment,
         }
-        for thing in _things(source)
+        for thing in _things(state)
     ]
 
 
-def _columns(source: Source, _: Streams) -> list[dict[str, Any]]:
-    return [row for thing in _things(source) for row in _columns_of(thing, source)]
+def _columns(state: StatementState, _: Streams) -> list[dict[str, Any]]:
+    return [row for thing in _things(state) for row in _columns_of(thing, state)]
 
 
-def _columns_of(thing: Table | View, source: Source) -> list[dict[str, Any]]:
+def _columns_of(thing: Table | View, state: StatementState) -> list[dict[str, Any]]:
     if isinstance(thing, View):
         try:
-            known = definitions.columns_of_view(thing, source)
+            known = definitions.columns_of_view(thing, state)
         except TrickleError:  # of a view that no longer works nothing is known
             known = []
         rows = [
@@ -106,14 +106,14 @@ def _typed(kind: str | None, length: int | None) -> dict[str, Any]:
     }
 
 
-def _views(source: Source, _: Streams) -> list[dict[str, Any]]:
+def _views(state: StatementState, _: Streams) -> list[dict[str, Any]]:
     return [
         {**_named(view), "view_definition": view.sql, "is_updatable": "NO"}
-        for view in listing.views(source)
+        for view in listing.views(state)
     ]
 
 
-Rows = Callable[[Source, Streams], list[dict[str, Any]]]
+Rows = Callable[[StatementState, Streams], list[dict[str, Any]]]
 _RELATIONS: Mapping[str, tuple[pa.Schema, Rows]] = {
     "schemata": (pa.schema([("catalog_name", _TEXT), ("schema_name", _TEXT)]), _schemata),
     "tables": (

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_trickle.errors import NotFoundError, names_hint
 from spark_trickle.execute import definitions
-from spark_trickle.execute.states import SnapshotSource, Source, TransactionSource, table_name
+from spark_trickle.execute.states import SnapshotState, StatementState, TransactionState, table_name
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.cursor import Name
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName, View
@@ -45,60 +45,60 @@ class NoStreams:
         raise NotFoundError(f"there is no stream table {uuid}")
 
 
-def answer(statement: ast.Listing, source: Source, streams: Streams) -> pa.Table:
+def answer(statement: ast.Listing, state: StatementState, streams: Streams) -> pa.Table:
     match statement:
         case ast.ShowTables():
-            return _tables(source, statement, streams)
+            return _tables(state, statement, streams)
         case ast.ShowSchemas(like):
-            return _text_table({"namespace": [n for n in schemas(source) if fits(n, like)]})
+            return _text_table({"namespace": [n for n in schemas(state) if fits(n, like)]})
         case ast.ShowColumns(name):
-            return _text_table({"col_name": _column_names(source, name)})
+            return _text_table({"col_name": _column_names(state, name)})
         case ast.ShowCreate(name, kind):
-            return _text_table({"createtab_stmt": [_create(source, name, kind, streams)]})
+            return _text_table({"createtab_stmt": [_create(state, name, kind, streams)]})
         case ast.ShowVersions(of, limit):
-            table = None if of is None else source.table(table_name(of))
-            return versions_relation(history(source.catalog, table, limit))
+            table = None if of is None else state.table(table_name(of))
+            return versions_relation(history(state.catalog, table, limit))
         case ast.Describe():
-            return _describe(source, statement, streams)
+            return _describe(state, statement, streams)
         case _:
             assert_never(statement)
 
 
-def visible(source: Source) -> list[Table]:
+def visible(state: StatementState) -> list[Table]:
     """The tables of users, without private state of stream tables."""
-    match source:
-        case SnapshotSource():
-            tables = source.catalog.tables(source.version)
-        case TransactionSource():
-            tables = source.tx.tables()
+    match state:
+        case SnapshotState():
+            tables = state.catalog.tables(state.version)
+        case TransactionState():
+            tables = state.tx.tables()
         case _:
-            tables = source.catalog.tables()
+            tables = state.catalog.tables()
     return [table for table in tables if table.schema != HIDDEN_SCHEMA]
 
 
-def views(source: Source) -> list[View]:
-    match source:
-        case SnapshotSource():
-            return source.catalog.views(source.version)
-        case TransactionSource():
-            return source.tx.views()
+def views(state: StatementState) -> list[View]:
+    match state:
+        case SnapshotState():
+            return state.catalog.views(state.version)
+        case TransactionState():
+            return state.tx.views()
         case _:
-            return source.catalog.views()
+            return state.catalog.views()
 
 
-def view(source: Source, name: TableName) -> View | None:
+def view(state: StatementState, name: TableName) -> View | None:
     """The view of that name, or None."""
-    return next((v for v in views(source) if v.full_name.key == name.key), None)
+    return next((v for v in views(state) if v.full_name.key == name.key), None)
 
 
-def schemas(source: Source) -> list[str]:
-    match source:
-        case SnapshotSource():
-            found = source.catalog.schemas(source.version)
-        case TransactionSource():
-            found = source.tx.schemas()
+def schemas(state: StatementState) -> list[str]:
+    match state:
+        case SnapshotState():
+            found = state.catalog.schemas(state.version)
+        case TransactionState():
+            found = state.tx.schemas()
         case _:
-            found = source.catalog.schemas()
+            found = state.catalog.schemas()
     return [name for name in found if name != HIDDEN_SCHEMA]
 
 
@@ -119,13 +119,13 @@ def fits(name: str, pattern: str | None) -> bool:
     return any(re.fullmatch(choice, name, re.IGNORECASE | re.DOTALL) for choice in choices)
 
 
-def _tables(source: Source, statement: ast.ShowTables, streams: Streams) -> pa.Table:
-    things: list[Table | View] = [*views(source)]
+def _tables(state: StatementState, statement: ast.ShowTables, streams: Streams) -> pa.Table:
+    things: list[Table | View] = [*views(state)]
     if not statement.views_only:
-        things += visible(source)
+        things += visible(state)
     if statement.schema is not None:
         wanted = statement.schema.lower()
-        known = schemas(source)
+        known = schemas(state)
         if wanted not in {name.lower() for name in known}:
             raise NotFoundError(
                 f"there is no schema {statement.schema}",
@@ -144,24 +144,24 @@ def _tables(source: Source, statement: ast.ShowTables, streams: Streams) -> pa.T
     )
 
 
-def _column_names(source: Source, name: Name) -> list[str]:
-    found = view(source, table_name(name))
+def _column_names(state: StatementState, name: Name) -> list[str]:
+    found = view(state, table_name(name))
     if found is not None:
-        return [column for column, _ in definitions.columns_of_view(found, source)]
-    return [column.name for column in source.table(table_name(name)).columns]
+        return [column for column, _ in definitions.columns_of_view(found, state)]
+    return [column.name for column in state.table(table_name(name)).columns]
 
 
-def _create(source: Source, name: Name, kind: str, streams: Streams) -> str:
+def _create(state: StatementState, name: Name, kind: str, streams: Streams) -> str:
     wanted = table_name(name)
-    found = view(source, wanted)
+    found = view(state, wanted)
     if found is not None and kind in (TABLE, VIEW):
         return definitions.of_view(found)
     if kind == VIEW:
-        known = [str(v) for v in views(source)]
+        known = [str(v) for v in views(state)]
         raise NotFoundError(
             f"there is no view {wanted}", hint=names_hint(str(wanted), known, "views")
         )
-    table = source.table(wanted)
+    table = state.table(wanted)
     if table.uuid in streams.kinds():
         return streams.definition(table.uuid)
     if kind == STREAM_TABLE:
@@ -172,24 +172,24 @@ def _create(source: Source, name: Name, kind: str, streams: Streams) -> str:
 _COLUMNS = ("col_name", "data_type", "nullable", "default", "key", "comment")
 
 
-def _describe(source: Source, statement: ast.Describe, streams: Streams) -> pa.Table:
+def _describe(state: StatementState, statement: ast.Describe, streams: Streams) -> pa.Table:
     name = table_name(statement.name)
-    found = view(source, name)
+    found = view(state, name)
     if found is not None and not statement.stream:
         rows: list[list[str | None]] = [
             [column, kind, None, None, None, None]
-            for column, kind in definitions.columns_of_view(found, source)
+            for column, kind in definitions.columns_of_view(found, state)
         ]
         details: list[tuple[str, str | None]] = [("Type", VIEW), ("View Text", found.sql)]
         details.append(("Comment", found.comment))
         return _described(rows, found, details if statement.extended else [])
-    table = source.table(name)
+    table = state.table(name)
     is_stream = table.uuid in streams.kinds()
     if statement.stream and not is_stream:
         raise NotFoundError(f"{table} is a table, not a stream table")
     details = []
     if statement.extended:
-        details = [("Type", STREAM_TABLE if is_stream else TABLE), *_details(source, table)]
+        details = [("Type", STREAM_TABLE if is_stream else TABLE), *_details(state, table)]
     if is_stream and (statement.extended or statement.stream):
         details += streams.details(table.uuid)
     return _described(_rows_of(table), table, details)
@@ -220,11 +220,11 @@ def _rows_of(table: Table) -> list[list[str | None]]:
     ]
 
 
-def _details(source: Source, table: Table) -> list[tuple[str, str | None]]:
-    plan = source.scan(table)
+def _details(state: StatementState, table: Table) -> list[tuple[str, str | None]]:
+    plan = state.scan(table)
     there = table.id >= 0
-    made = born(source.catalog, table) if there else None
-    last = history(source.catalog, table, 1) if there else []
+    made = born(state.catalog, table) if there else None
+    last = history(state.catalog, table, 1) if there else []
     return [
         ("Comment", table.comment),
         ("Primary Key", ", ".join(table.primary_key) or None),

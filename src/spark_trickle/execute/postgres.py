@@ -18,7 +18,7 @@ from sqlglot import exp
 from spark_trickle.errors import NotFoundError, ParseError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.kept_rows import arrow_columns, first, repeated
-from spark_trickle.execute.states import Source, TransactionSource
+from spark_trickle.execute.states import StatementState, TransactionState
 from spark_trickle.sql.pg.changes import assignments, columns_of, insert, plain_table, target_scope
 from spark_trickle.sql.pg.expressions import Expressions
 from spark_trickle.sql.pg.parts import all_known
@@ -36,12 +36,12 @@ _HELD = 5_000_000
 _numbers = itertools.count(1)
 
 
-def lookup_in(source: Source, used: str = DEFAULT_SCHEMA) -> Lookup:
+def lookup_in(state: StatementState, used: str = DEFAULT_SCHEMA) -> Lookup:
     """The columns of a state's tables; ``used``: the schema of names without one."""
 
     def lookup(schema: str, name: str) -> Columns | None:
         try:
-            table = source.table(TableName(schema or used, name))
+            table = state.table(TableName(schema or used, name))
         except NotFoundError:
             return None
         return table_columns(table)
@@ -72,20 +72,20 @@ def one_statement(sql: str, dialect: str) -> exp.Expr:
     return trees[0]
 
 
-class Before(TransactionSource):
+class Before(TransactionState):
     """A transaction's tables as they were when a statement began."""
 
     def __init__(
-        self, source: TransactionSource, tables: Iterator[tuple[str, str]], used: str
+        self, state: TransactionState, tables: Iterator[tuple[str, str]], used: str
     ) -> None:
-        super().__init__(source.catalog, source.tx)
+        super().__init__(state.catalog, state.tx)
         self._plans: dict[tuple[int, str], ScanPlan] = {}
         for schema, name in tables:
             try:
-                table = source.table(TableName(schema or used, name))
+                table = state.table(TableName(schema or used, name))
             except NotFoundError:
                 continue
-            self._plans[table.id, table.uuid] = source.scan(table)
+            self._plans[table.id, table.uuid] = state.scan(table)
 
     def scan(self, table: Table) -> ScanPlan:
         return self._plans.get((table.id, table.uuid)) or super().scan(table)
@@ -94,13 +94,13 @@ class Before(TransactionSource):
 class PostgresRunner:
     """Runs one statement; what it needs in between is kept as local relations until its end."""
 
-    def __init__(self, engine: Engine, source: TransactionSource, tree: exp.Expr) -> None:
+    def __init__(self, engine: Engine, state: TransactionState, tree: exp.Expr) -> None:
         self._engine = engine
         self._tree = tree
         used = engine.names.schema
-        self._source = Before(source, tables_named(tree), used)
+        self._state = Before(state, tables_named(tree), used)
         self._tables: dict[str, Columns] = {}
-        plain = lookup_in(self._source, used)
+        plain = lookup_in(self._state, used)
         self._lookup: Lookup = lambda schema, name: (
             self._tables.get(name) if schema == _OURS else plain(schema, name)
         )
@@ -178,7 +178,7 @@ class PostgresRunner:
         statement = ast.parse_statement(text)
         if isinstance(statement, ast.Query | ast.Listing | ast.Use):
             raise UserError("this statement answers rows, and none are asked for here")
-        affected = self._engine.change(text, statement, self._source)
+        affected = self._engine.change(text, statement, self._state)
         return affected if isinstance(affected, int) else None
 
     def _read(self, tree: exp.Expr) -> pa.Table:
@@ -191,14 +191,14 @@ class PostgresRunner:
         assert isinstance(statement, ast.Query)
         from spark_trickle.spark.fetching import bounded
 
-        return bounded(self._engine.query(text, statement, self._source), _HELD)
+        return bounded(self._engine.query(text, statement, self._state), _HELD)
 
     def _inserted(self, tree: exp.Insert, returning: exp.Expr) -> pa.Table:
         if tree.args.get("conflict"):
             refuse("ON CONFLICT with RETURNING")
         target, names, kept = self._offered(tree)
         self._run(_insert_text(target, names, kept))
-        table = self._source.table(self._name(target))
+        table = self._state.table(self._name(target))
         items: list[exp.Expr] = [
             exp.column(name, quoted=True) if name in names else _default(table, name, type)
             for name, type in columns_of(target, self._lookup)
@@ -260,7 +260,7 @@ class PostgresRunner:
         conflict = tree.args["conflict"]
         all_known(conflict)
         target, names, kept = self._offered(tree)
-        table = self._source.table(self._name(target))
+        table = self._state.table(self._name(target))
         keys = [item.this.name for item in conflict.args.get("conflict_keys") or []]
         if conflict.args.get("constraint") or not table.primary_key:
             refuse("ON CONFLICT where the table has no primary key, or by the name of a constraint")

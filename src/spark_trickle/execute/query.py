@@ -20,7 +20,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.execute import information, listing
 from spark_trickle.execute.listing import NoStreams, Streams, visible
-from spark_trickle.execute.states import SnapshotSource, Source, table_name, version_at
+from spark_trickle.execute.states import SnapshotState, StatementState, table_name, version_at
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import Frames
 from spark_trickle.spark.names import view_names
@@ -66,7 +66,7 @@ class QueryRunner:
 
     spark: SparkSession
     frames: Frames
-    source: Source
+    state: StatementState
     sql: str
     ctes: Span | None = None
     relations: Mapping[str, Callable[[], pa.Table]] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class QueryRunner:
     def _explained(self, error: NotFoundError) -> NotFoundError:
         """The same error with a hint: tables of the lake and views of the session are in reach."""
         name = error.message.removeprefix("there is no table ")
-        known = {*(str(table) for table in visible(self.source)), *view_names(self.spark)}
+        known = {*(str(table) for table in visible(self.state)), *view_names(self.spark)}
         return NotFoundError(error.message, position=error.position, hint=names_hint(name, known))
 
     def _view(
@@ -150,24 +150,24 @@ class QueryRunner:
             return self._files(parse_files(reference.name.parts[0], reference.call))
         name = table_name(reference.name)
         if len(reference.name.parts) == 1 and name.name.lower() in self.session_views:
-            return self._of_view(self.session_views[name.name.lower()], self.source)
+            return self._of_view(self.session_views[name.name.lower()], self.state)
         if name.schema.lower() == information.SCHEMA:
-            found = information.relation(name.name, self.source, self.streams)
+            found = information.relation(name.name, self.state, self.streams)
             return None if found is None else self.frames.local_view(found)
         if name.schema.lower() == "trickle" and name.name.lower() in self.relations:
             return self.frames.local_view(self.relations[name.name.lower()]())
         try:
-            seen = self.source
+            seen = self.state
             if travels:
                 version = self._version(reference)
-                seen = SnapshotSource(self.source.catalog, version)
+                seen = SnapshotState(self.state.catalog, version)
             view = listing.view(seen, name)
             if view is not None:
                 return self._of_view(view, seen)
             if travels:
-                plan = self.source.catalog.scan(name, version)
+                plan = self.state.catalog.scan(name, version)
             else:
-                plan = self.source.scan(self.source.table(name))
+                plan = self.state.scan(self.state.table(name))
                 if self.reading is not None:
                     self.reading(plan.table)
         except NotFoundError as error:
@@ -181,7 +181,7 @@ class QueryRunner:
             reader = self.spark.read.format(files.format).options(**files.options)
             return self.frames.frame_view(reader.load(files.path))
 
-    def _of_view(self, view: View, source: Source) -> str:
+    def _of_view(self, view: View, state: StatementState) -> str:
         """The view of Spark's that stands for one of the lake or of the session."""
         if view in self.path:
             chain = " -> ".join(str(v) for v in (*self.path, view))
@@ -190,7 +190,7 @@ class QueryRunner:
             raise UserError(f"view {view} is written in the SQL of {view.dialect}")
         inner = replace(
             self,
-            source=source,
+            state=state,
             sql=view.sql,
             ctes=None,
             prefixes={},
@@ -220,7 +220,7 @@ class QueryRunner:
         if micros is None:
             raise BindError("the timestamp is NULL", position=self._position(reference))
         moment = datetime.fromtimestamp(0, UTC).timestamp() + micros / 1e6
-        return version_at(self.source.catalog, datetime.fromtimestamp(moment, UTC))
+        return version_at(self.state.catalog, datetime.fromtimestamp(moment, UTC))
 
     def _position(self, reference: TableReference) -> Position:
         return Position.of_span(self.sql, reference.name.start, reference.clause_end)

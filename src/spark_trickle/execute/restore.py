@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from spark_trickle.errors import BindError, NotFoundError, SourceChangedError
-from spark_trickle.execute.states import TransactionSource, table_name, version_at
+from spark_trickle.execute.states import TransactionState, table_name, version_at
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.splices import quoted
 from spark_trickle.statements.values import read_literal, store
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from spark_trickle.execute.engine import Engine
 
 
-def restore(engine: Engine, statement: ast.Restore, source: TransactionSource) -> int:
+def restore(engine: Engine, statement: ast.Restore, state: TransactionState) -> int:
     """Give a table the rows of a version; how many they are. Readers see the net difference."""
-    table = source.table(table_name(statement.name))
+    table = state.table(table_name(statement.name))
     version = statement.version
     if version is None:
         version = version_at(engine.catalog, _moment(engine, statement.timestamp or ""))
     then = _then(engine, table, version)
     plan = engine.catalog.scan(then, version)
-    source.tx.truncate(table)
-    return engine.rows_of(plan, source, table)
+    state.tx.truncate(table)
+    return engine.rows_of(plan, state, table)
 
 
 def _then(engine: Engine, table: Table, version: int) -> Table:
@@ -54,13 +54,13 @@ def _moment(engine: Engine, text: str) -> datetime:
     raise BindError(f"{text} is not a time", hint="TIMESTAMP AS OF '2026-01-31 12:00:00'")
 
 
-def has_null(engine: Engine, source: TransactionSource, table: Table, name: str) -> bool:
+def has_null(engine: Engine, state: TransactionState, table: Table, name: str) -> bool:
     """Whether a row of the table is NULL in a column: from the catalog, or else by Spark.
 
     The answer is to hold at commit, too.
     """
-    source.tx.assume(table)
-    plan = source.scan(table)
+    state.tx.assume(table)
+    plan = state.scan(table)
     known = _nulls(plan, name)
     if known is not None:
         return known

@@ -13,7 +13,7 @@ from spark_trickle.storage.versions.history import moment_of
 from spark_trickle.storage.versions.transaction import Transaction
 
 
-class Source(Protocol):
+class StatementState(Protocol):
     """One consistent state of all tables."""
 
     catalog: Catalog
@@ -24,7 +24,7 @@ class Source(Protocol):
     def scan(self, table: Table) -> ScanPlan: ...
 
 
-class SnapshotSource:
+class SnapshotState:
     """The lake at one version."""
 
     def __init__(self, catalog: Catalog, version: int) -> None:
@@ -38,7 +38,7 @@ class SnapshotSource:
         return self.catalog.scan(table, self.version)
 
 
-class TransactionSource:
+class TransactionState:
     """The lake as a transaction sees it; ``check_reads`` puts every scanned table in the read set."""
 
     def __init__(self, catalog: Catalog, tx: Transaction, *, check_reads: bool = False) -> None:

@@ -38,7 +38,7 @@ class Version(Enum):
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSchema:
     """A table or stream table as the binder is told about it."""
 
     name: str

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from spark_trickle.errors import NotFoundError, Position, UserError
 from spark_trickle.execute.engine import Engine
-from spark_trickle.execute.states import SnapshotSource
+from spark_trickle.execute.states import SnapshotState
 from spark_trickle.lake import Lake
 from spark_trickle.serve.jobs import Outcome
 from spark_trickle.spark.fetching import bounded
@@ -96,7 +96,7 @@ class Reader:
         statement = ast.parse_statement(sql)
         assert isinstance(statement, ast.Query)
         try:
-            now = SnapshotSource(own.catalog, own.catalog.version())
+            now = SnapshotState(own.catalog, own.catalog.version())
             return bounded(engine.query(sql, statement, now).limit(most), most)
         finally:
             engine.close()

@@ -11,13 +11,13 @@ from spark_trickle.delta.segment import RESULT, Strategy
 from spark_trickle.delta.support import FullOnly, Incremental
 from spark_trickle.errors import UnsupportedQueryError, UserError
 from spark_trickle.ir.nodes import Join, Scan
-from spark_trickle.ir.types import Source, Version
+from spark_trickle.ir.types import TableSchema, Version
 from spark_trickle.ir.walk import nodes, scans
 from spark_trickle.maintain.refresh.reserve import Reserve, reserve_of
 from support import tpch
 from support.tpch import source
 
-SOURCES: dict[str, Source] = {
+SOURCES: dict[str, TableSchema] = {
     "t": source("t", "a int !, b int, c int, m map<string, int>, d double"),
     "u": source("u", "a int, d int"),
 }
@@ -44,7 +44,7 @@ def test_tpch_compiles_in_time() -> None:
     assert slowest < 0.3
 
 
-def _seconds(number: int, sources: dict[str, Source]) -> float:
+def _seconds(number: int, sources: dict[str, TableSchema]) -> float:
     began = time.process_time()
     query = compile_query(tpch.query(number), sources)
     query.delta(query.reads).sql()

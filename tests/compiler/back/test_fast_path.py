@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from spark_trickle.compile import compile_query
 from spark_trickle.delta.fast_path import FastPlan, NoFastPath, fast_path
-from spark_trickle.ir.types import Column, Source
+from spark_trickle.ir.types import Column, TableSchema
 
 TYPES = {
     "id": "bigint",
@@ -29,9 +29,9 @@ TYPES = {
 }
 
 
-def source(name: str) -> Source:
+def source(name: str) -> TableSchema:
     columns = enumerate(TYPES.items())
-    return Source(
+    return TableSchema(
         name, tuple(Column(i, c, exp.DataType.build(t, "spark")) for i, (c, t) in columns)
     )
 

@@ -7,10 +7,10 @@ from sqlglot import exp
 
 from spark_trickle.compile import compile_query
 from spark_trickle.delta.support import FullOnly
-from spark_trickle.ir.types import Column, Source
+from spark_trickle.ir.types import Column, TableSchema
 
 TYPES = {"s": "string", "i": "int", "b": "bigint", "f": "float", "d": "date", "n": "decimal(10,2)"}
-T = Source(
+T = TableSchema(
     "t",
     tuple(
         Column(place, name, exp.DataType.build(type, dialect="spark"))

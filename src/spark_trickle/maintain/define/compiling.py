@@ -13,7 +13,7 @@ from spark_trickle.errors import NameHint, NotFoundError
 from spark_trickle.execute.states import table_name
 from spark_trickle.execute.views import sources_for
 from spark_trickle.ir.walk import scans
-from spark_trickle.maintain.records.streams import Source as Origin
+from spark_trickle.maintain.records.streams import Dependency as Origin
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.sql.postgres import parse_postgres, tables_named

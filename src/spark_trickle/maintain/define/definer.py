@@ -35,7 +35,13 @@ from spark_trickle.maintain.define.layout import (
 from spark_trickle.maintain.records import graph, view_uses
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import Bound
-from spark_trickle.maintain.records.streams import ACTIVE, FULL, RefreshReport, Source, StreamTable
+from spark_trickle.maintain.records.streams import (
+    ACTIVE,
+    FULL,
+    Dependency,
+    RefreshReport,
+    StreamTable,
+)
 from spark_trickle.maintain.refresh.by_text import text_frame
 from spark_trickle.maintain.refresh.outcome import Phases
 from spark_trickle.maintain.refresh.pinned import Pinned
@@ -321,7 +327,7 @@ class Definer:
             segments=segments_of(made),
             generation=there.generation if there is not None else 0,
             sources=tuple(
-                Source(p.table.uuid, name, tx.base, Bound.of(p.table))
+                Dependency(p.table.uuid, name, tx.base, Bound.of(p.table))
                 for name, p in sorted(pinned.items())
             ),
             meaning=run.meaning,

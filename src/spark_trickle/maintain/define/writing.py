@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from spark_trickle.errors import TrickleError
 from spark_trickle.execute.postgres import lookup_in
-from spark_trickle.execute.states import SnapshotSource
+from spark_trickle.execute.states import SnapshotState
 from spark_trickle.execute.views import Expanded, expanded, find_view
 from spark_trickle.maintain.define.definer import Definition
 from spark_trickle.maintain.records.streams import StreamTable
@@ -39,7 +39,7 @@ def expanded_query(catalog: Catalog, query: str, dialect: str) -> Expanded:
     """The query with what the views of now stand for."""
     if not catalog.views():
         return Expanded(Spliced(query, ()), ())
-    state = SnapshotSource(catalog, catalog.version())
+    state = SnapshotState(catalog, catalog.version())
     text = query
     if dialect == "postgres":
         named = {name.lower() for tree in parse_postgres(query) for _, name in tables_named(tree)}

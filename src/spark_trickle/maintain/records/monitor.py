@@ -16,7 +16,7 @@ from spark_trickle.display import html_facts, html_rows, plural
 from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.fast_paths import fast_path_of
-from spark_trickle.maintain.records.streams import RefreshReport, Source, StreamTable
+from spark_trickle.maintain.records.streams import Dependency, RefreshReport, StreamTable
 from spark_trickle.sql.bind.limits import limit_of
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.storage.catalog.catalog import Catalog
@@ -203,7 +203,7 @@ def staleness(catalog: Catalog, stream: StreamTable) -> float:
     return max(0.0, time.time() - moment_of(rows[0][0]))
 
 
-def _changed_since(catalog: Catalog, source: Source) -> bool:
+def _changed_since(catalog: Catalog, source: Dependency) -> bool:
     table = catalog.find(source.uuid)
     try:
         return table is None or not catalog.changes(table, source.version).empty

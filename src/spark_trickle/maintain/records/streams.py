@@ -68,7 +68,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Source:
+class Dependency:
     """A table a stream table reads, and the version of it that the contents reflect."""
 
     uuid: str
@@ -95,7 +95,7 @@ class StreamTable:
     segments: tuple[Segment, ...] = ()
     generation: int = 0
     """Grows with every change of definition, so that a refresh notices that it is out of date."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Dependency, ...] = ()
     meaning: Meaning | None = None
     """None: it was made before meanings were kept; the next refresh gives it the session's."""
     fast_path: bool = False
@@ -171,7 +171,7 @@ def load_some(connection: Connection, wanted: Callable[[StreamTable], bool]) -> 
 
 
 def _read(connection: Connection, only: str | None) -> list[StreamTable]:
-    sources: dict[str, list[Source]] = {}
+    sources: dict[str, list[Dependency]] = {}
     given = () if only is None else (only,)
 
     def among(column: str) -> str:
@@ -185,7 +185,7 @@ def _read(connection: Connection, only: str | None) -> list[StreamTable]:
         given,
     ):
         found = Bound() if bound is None else bound_from_json(bound)
-        sources.setdefault(stream, []).append(Source(uuid, name, version, found))
+        sources.setdefault(stream, []).append(Dependency(uuid, name, version, found))
     rows = connection.execute(
         "SELECT uuid, name, query, dialect, schedule, refresh_mode, status, populated, last_error,"
         f" segments, generation FROM trickle_stream_table{among('uuid')} ORDER BY name",
@@ -206,7 +206,7 @@ def _read(connection: Connection, only: str | None) -> list[StreamTable]:
 _meaning = lru_cache(maxsize=1024)(Meaning.from_json)
 
 
-def _stream_table(row: tuple[Any, ...], sources: Iterable[Source], fast: bool) -> StreamTable:
+def _stream_table(row: tuple[Any, ...], sources: Iterable[Dependency], fast: bool) -> StreamTable:
     uuid, name, query, dialect, schedule, mode, status, populated, error, segments, generation = row
     return StreamTable(
         uuid,

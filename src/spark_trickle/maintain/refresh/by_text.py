@@ -13,7 +13,7 @@ from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.postgres import table_columns
 from spark_trickle.maintain.records.streams import StreamTable
-from spark_trickle.maintain.refresh.pinned import Pinned, PinnedSource
+from spark_trickle.maintain.refresh.pinned import Pinned, PinnedState
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.sql.pg.queries import Columns
@@ -52,8 +52,8 @@ def text_frame(
         raise UserError("a stream table is defined by a query", hint="write AS SELECT …")
     from spark_trickle.execute.query import QueryRunner
 
-    source = PinnedSource(engine.catalog, pinned)
-    return QueryRunner(run.spark, run.frames, source, text).query(statement.body)
+    state = PinnedState(engine.catalog, pinned)
+    return QueryRunner(run.spark, run.frames, state, text).query(statement.body)
 
 
 def verified_frame(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.maintain.define.compiling import columns_used
-from spark_trickle.maintain.records.streams import Source, StreamTable
+from spark_trickle.maintain.records.streams import Dependency, StreamTable
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName
 from spark_trickle.storage.versions.state import State
@@ -45,7 +45,7 @@ class Pinned:
 
 
 def pinned_source(
-    stream: StreamTable, compiled: CompiledQuery, source: Source, state: State
+    stream: StreamTable, compiled: CompiledQuery, source: Dependency, state: State
 ) -> Pinned:
     """A source in one state, found by its identity; SourceChangedError if it no longer fits."""
     table = state.find(source.uuid)
@@ -65,7 +65,7 @@ def pinned_source(
     return Pinned(source.bound.show(source.name, table), state, state, None, str(table))
 
 
-def _gone(stream: StreamTable, source: Source, state: State) -> SourceChangedError:
+def _gone(stream: StreamTable, source: Dependency, state: State) -> SourceChangedError:
     try:
         state.table(source.name)
     except NotFoundError:
@@ -79,7 +79,7 @@ def _gone(stream: StreamTable, source: Source, state: State) -> SourceChangedErr
     )
 
 
-class PinnedSource:
+class PinnedState:
     """The pinned sources as a state of the lake that a query can read."""
 
     def __init__(self, catalog: Catalog, pinned: Mapping[str, Pinned]) -> None:

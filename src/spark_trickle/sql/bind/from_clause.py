@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from spark_trickle.errors import names_hint
 from spark_trickle.ir.nodes import Scan, Values
-from spark_trickle.ir.types import Column, Source
+from spark_trickle.ir.types import Column, TableSchema
 from spark_trickle.ir.walk import fresh_copy
 from spark_trickle.sql.bind.build import constant_row
 from spark_trickle.sql.bind.expressions import Binder, BindQuery
@@ -127,7 +127,7 @@ class FromClause:
             hint = session.hint(name, known)
         raise environment.text.error(node, f"unknown table {name}", hint=hint)
 
-    def _scan(self, source: Source) -> Rows:
+    def _scan(self, source: TableSchema) -> Rows:
         columns = tuple(
             self.environment.ids.column(column.name, canonical(column.type), column.nullable)
             for column in source.columns

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spark_trickle.errors import BindError, NameHint
 from spark_trickle.ir.check import check
 from spark_trickle.ir.nodes import Node
-from spark_trickle.ir.types import Blocker, Notice, Source
+from spark_trickle.ir.types import Blocker, Notice, TableSchema
 from spark_trickle.sql.bind.query import bind_query
 from spark_trickle.sql.bind.session import Environment, Session, Unbuildable
 from spark_trickle.sql.parse import parse_query
@@ -17,7 +17,7 @@ from spark_trickle.sql.pg.types import from_spark
 from spark_trickle.sql.rules import read_otherwise, told_apart_by_case
 
 
-def columns_of(sources: Mapping[str, Source]) -> Lookup:
+def columns_of(sources: Mapping[str, TableSchema]) -> Lookup:
     """The columns of sources, for a translation."""
     by_name = {name.lower(): source for name, source in sources.items()}
 
@@ -41,7 +41,7 @@ class Bound:
 
 def bind(
     sql: str,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, TableSchema],
     views: Mapping[str, str] | None = None,
     dialect: str = "spark",
     hint: NameHint | None = None,

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from spark_trickle.errors import NameHint
 from spark_trickle.ir.nodes import Node
-from spark_trickle.ir.types import Blocker, Notice, Source
+from spark_trickle.ir.types import Blocker, Notice, TableSchema
 from spark_trickle.ir.walk import Ids
 from spark_trickle.sql.bind.scope import Scope
 from spark_trickle.sql.text import Text
@@ -27,7 +27,7 @@ class Rows:
 class Session:
     """State shared by all queries of one run."""
 
-    sources: Mapping[str, Source]
+    sources: Mapping[str, TableSchema]
     views: Mapping[str, str]
     ids: Ids = field(default_factory=Ids)
     notices: list[Notice] = field(default_factory=list)
