@@ -18,7 +18,7 @@ from spark_trickle.ir.types import Version
 from spark_trickle.maintain.gather.near_views import NearViews, columns_read
 from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, NEAR, nearby
 from spark_trickle.maintain.refresh import locally
-from spark_trickle.storage.read.choices import Choice, meets
+from spark_trickle.storage.read.restrictions import Restriction, meets
 from support.delta_law import Laboratory, table_names
 from support.queries import Data, Row
 
@@ -34,12 +34,12 @@ class TableFinder:
     def cost(self, source: str) -> int:
         return self.chance.randrange(3)
 
-    def expected(self, source: str, choice: Choice) -> float:
-        return 0 if choice or self.chance.random() < 0.3 else 9_000
+    def expected(self, source: str, restriction: Restriction) -> float:
+        return 0 if restriction or self.chance.random() < 0.3 else 9_000
 
-    def find(self, source: str, choices: Sequence[Choice], _most: int = 0) -> pa.Table:
+    def find(self, source: str, restrictions: Sequence[Restriction], _most: int = 0) -> pa.Table:
         rows = self.tables[source]
-        found = rows.filter(meets(rows, choices))
+        found = rows.filter(meets(rows, restrictions))
         self.left_out += rows.num_rows - found.num_rows
         return found
 

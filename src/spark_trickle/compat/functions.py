@@ -35,7 +35,7 @@ class Parameter:
     """Why it has no sense on a lake: only its default may be given."""
 
 
-Run = Callable[[Desk, Mapping[str, Any]], pa.Table]
+Body = Callable[[Desk, Mapping[str, Any]], pa.Table]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Function:
     name: str
     does: str
     parameters: tuple[Parameter, ...] = ()
-    run: Run | None = None
+    run: Body | None = None
     scalar: bool = True
     """Whether the answer is one value."""
     relation: bool = False

@@ -163,7 +163,7 @@ def _obstacle(node: Node) -> FullOnly | None:
         )
     if isinstance(node, Keyed):
         for key in keys_of(node):
-            if not comparable(key):
+            if not has_equality(key):
                 return FullOnly(
                     "INCOMPARABLE_KEY",
                     f"{key.name} is of type {key.type.sql('spark')}, which Spark cannot compare",
@@ -172,7 +172,7 @@ def _obstacle(node: Node) -> FullOnly | None:
     return None
 
 
-def comparable(column: Column) -> bool:
+def has_equality(column: Column) -> bool:
     """Whether Spark can test two values for equality."""
     kinds = (exp.DataType.Type.MAP, exp.DataType.Type.VARIANT)
     return not any(inner.this in kinds for inner in column.type.find_all(exp.DataType))

@@ -26,7 +26,7 @@ from spark_trickle.spark.frames import Frames
 from spark_trickle.spark.names import view_names
 from spark_trickle.statements.conditions import (
     ColumnCondition,
-    comparable,
+    bound_value,
     conditions_by_place,
 )
 from spark_trickle.statements.cursor import Span
@@ -49,12 +49,12 @@ def pruned(plan: ScanPlan, conditions: Sequence[ColumnCondition]) -> ScanPlan:
         if column is None:
             continue
         if condition.values is not None:
-            answers = [comparable(value, column.type) for value in condition.values]
+            answers = [bound_value(value, column.type) for value in condition.values]
             if all(known for known, _ in answers):
                 plan = plan.prune({column.name: [value for _, value in answers]})
             continue
-        low_known, low = comparable(condition.low, column.type)
-        high_known, high = comparable(condition.high, column.type)
+        low_known, low = bound_value(condition.low, column.type)
+        high_known, high = bound_value(condition.high, column.type)
         if low_known and high_known:
             plan = plan.prune({column.name: (low, high)})
     return plan

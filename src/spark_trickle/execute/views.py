@@ -18,9 +18,8 @@ from spark_trickle.errors import (
     UserError,
     names_hint,
 )
-from spark_trickle.execute.states import Source, table_name
-from spark_trickle.ir.types import Column
-from spark_trickle.ir.types import Source as Input
+from spark_trickle.execute.states import StatementState, table_name
+from spark_trickle.ir.types import Column, TableSchema
 from spark_trickle.sql.bind.plan import Bound, bind
 from spark_trickle.statements.names import TableReference, find_tables
 from spark_trickle.statements.splices import Splice, Spliced, TextBuilder, quoted, splice_names
@@ -114,9 +113,9 @@ def _with(sql: str, listed: str) -> tuple[int, str]:
     return tokens[0].end, f" {listed},"
 
 
-def compiled(view: View, source: Source) -> Bound:
+def compiled(view: View, state: StatementState) -> Bound:
     """A view's query bound to the tables of now; without a plan where only Spark can tell."""
-    found = _bound(view.sql, source)
+    found = _bound(view.sql, state)
     if found.plan is not None and view.columns and len(view.columns) != len(found.names):
         raise BindError(
             f"view {view} has {len(view.columns)} columns, but its query has {len(found.names)}"
@@ -124,48 +123,48 @@ def compiled(view: View, source: Source) -> Bound:
     return found
 
 
-def _bound(sql: str, source: Source) -> Bound:
+def _bound(sql: str, state: StatementState) -> Bound:
     try:
-        text = expanded(sql, lambda name: find_view(source, name)).text.text
+        text = expanded(sql, lambda name: find_view(state, name)).text.text
         if any(r.name.key[0] in RELATIONS for r in find_tables(text) if len(r.name.parts) == 2):
             return Bound(None, ())
-        return bind(text, sources_for(_tables(text, source)), hint=partial(_hint, source))
+        return bind(text, sources_for(_tables(text, state)), hint=partial(_hint, state))
     except UnsupportedQueryError:  # which stream tables refuse, and Spark may know
         return Bound(None, ())
 
 
-def _hint(source: Source, name: str, known: Iterable[str]) -> str:
+def _hint(state: StatementState, name: str, known: Iterable[str]) -> str:
     from spark_trickle.execute.listing import views, visible
 
-    things = [*map(str, visible(source)), *map(str, views(source))]
+    things = [*map(str, visible(state)), *map(str, views(state))]
     return names_hint(name, {*things, *known})
 
 
-def find_view(source: Source, name: TableName) -> View | None:
+def find_view(state: StatementState, name: TableName) -> View | None:
     from spark_trickle.execute.listing import view
 
-    return view(source, name)
+    return view(state, name)
 
 
-def _tables(sql: str, source: Source) -> list[Table]:
+def _tables(sql: str, state: StatementState) -> list[Table]:
     found: dict[str, Table] = {}
     for reference in find_tables(sql):
         if len(reference.name.parts) < 3:
             try:
-                table = source.table(table_name(reference.name))
+                table = state.table(table_name(reference.name))
             except NotFoundError:
                 continue
             found[str(table)] = table
     return list(found.values())
 
 
-def broken(tx: Transaction, source: Source) -> dict[str, tuple[View, TrickleError]]:
+def broken(tx: Transaction, state: StatementState) -> dict[str, tuple[View, TrickleError]]:
     """The views that cannot be bound as the transaction sees the lake, by uuid."""
     found = {}
     for view in tx.views():
         try:
             if view.dialect == "spark":
-                compiled(view, source)
+                compiled(view, state)
         except TrickleError as error:
             found[view.uuid] = (view, error)
     return found
@@ -184,11 +183,11 @@ def refuse_breaking(
         )
 
 
-def sources_for(tables: Iterable[Table]) -> Mapping[str, Input]:
+def sources_for(tables: Iterable[Table]) -> Mapping[str, TableSchema]:
     """Tables as the compiler is told about them; those of the default schema under both names."""
-    sources: dict[str, Input] = {}
+    sources: dict[str, TableSchema] = {}
     for table in tables:
-        source = Input(
+        source = TableSchema(
             str(table),
             tuple(
                 Column(position, column.name, _type(column.type), column.nullable)

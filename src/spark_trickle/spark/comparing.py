@@ -32,23 +32,23 @@ def net(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     return summed.where(F.col(WEIGHT) != 0).select(*(F.col(quote(n)) for n in (*names, WEIGHT)))
 
 
-def comparable(frame: DataFrame, names: Sequence[str]) -> list[Column]:
+def comparable_columns(frame: DataFrame, names: Sequence[str]) -> list[Column]:
     """Columns of a frame, or what equals another just when they do and Spark can compare."""
     types = {field.name: field.dataType for field in frame.schema.fields}
-    return [_comparable(F.col(quote(name)), types[name]) for name in names]
+    return [_comparable_value(F.col(quote(name)), types[name]) for name in names]
 
 
-def _comparable(value: Column, type: t.DataType) -> Column:
+def _comparable_value(value: Column, type: t.DataType) -> Column:
     if not _holds_map(type):
         return value
     if isinstance(type, t.MapType):
         entries = t.StructType().add("key", type.keyType).add("value", type.valueType)
-        return F.array_sort(_comparable(F.map_entries(value), t.ArrayType(entries)))
+        return F.array_sort(_comparable_value(F.map_entries(value), t.ArrayType(entries)))
     if isinstance(type, t.ArrayType):
         inner = type.elementType
-        return F.transform(value, lambda item: _comparable(item, inner))
+        return F.transform(value, lambda item: _comparable_value(item, inner))
     assert isinstance(type, t.StructType)
-    fields = [_comparable(value[f.name], f.dataType).alias(f.name) for f in type.fields]
+    fields = [_comparable_value(value[f.name], f.dataType).alias(f.name) for f in type.fields]
     return F.when(value.isNotNull(), F.struct(*fields))
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from spark_trickle.settings import Settings
 from spark_trickle.spark.bitmaps import KEY
-from spark_trickle.spark.comparing import comparable, net
+from spark_trickle.spark.comparing import comparable_columns, net
 from spark_trickle.spark.constants import all_of, among, among_ranges, any_of
 from spark_trickle.spark.desks import Desk, Desks
 from spark_trickle.spark.facts import Meaning
@@ -33,7 +33,7 @@ from spark_trickle.spark.write import Writer, write_parquet
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_type
-from spark_trickle.storage.read.choices import Choice
+from spark_trickle.storage.read.restrictions import Restriction
 from spark_trickle.storage.records import WEIGHT, ChangePlan, Ranges, ScanPlan, Table
 from spark_trickle.storage.versions.planning import plain_schema
 from spark_trickle.storage.versions.transaction import Transaction
@@ -89,7 +89,7 @@ class Run:
         pace = self._pace if bytes is None else self._desks.pace(bytes)
         return self._desks.desk(self.meaning, pace)
 
-    def scan(self, plan: ScanPlan, keep: Sequence[Choice] = ()) -> str:
+    def scan(self, plan: ScanPlan, keep: Sequence[Restriction] = ()) -> str:
         """A view of a table's rows; of those only that may meet one entry of ``keep``, if any."""
         self._count(plan)
         if not keep:
@@ -123,15 +123,20 @@ class Run:
         return self._view(local_frame(self.spark, part, rows, extra))
 
     def search(
-        self, plan: ScanPlan, columns: Sequence[str], choices: Sequence[Choice], most: int
+        self, plan: ScanPlan, columns: Sequence[str], restrictions: Sequence[Restriction], most: int
     ) -> pa.Table | None:
-        """The rows that meet one of the choices; None if they are more than ``most``, or too large."""
+        """The rows that meet one of the restrictions; None if they are more than ``most``, or too large."""
         desk = self._desk(plan.bytes)
         with spark_errors():
             frame = desk.frames.scan(plan).select(*(quote(name) for name in columns))
             tests = [
-                all_of([self._exactly(desk, plan.table, n, values) for n, values in choice.items()])
-                for choice in choices
+                all_of(
+                    [
+                        self._exactly(desk, plan.table, n, values)
+                        for n, values in restriction.items()
+                    ]
+                )
+                for restriction in restrictions
             ]
             found = self._few(frame.where(any_of(tests)), most)
         if found is None:
@@ -274,7 +279,7 @@ class Run:
         with spark_errors():
             wanted, needed = self._wanted(desk.spark, plan.table, by, lost)
             stored = desk.frames.scan(plan, located=True)
-            values = [c.alias(n) for c, n in zip(comparable(stored, by), by, strict=True)]
+            values = [c.alias(n) for c, n in zip(comparable_columns(stored, by), by, strict=True)]
             stored = stored.select(*values, KEY, ROW)
             match = all_of(
                 [stored[quote(n)].eqNullSafe(wanted[quote(f"{_WANTED}_{n}")]) for n in by]
@@ -318,7 +323,7 @@ class Run:
             part = Table(table.id, table.schema, table.name, columns)
             names = [column.name for column in columns]
             frame = local_frame(spark, part, lost.select([*names, WEIGHT]), [WEIGHT])
-        named = zip(comparable(frame, by), by, strict=True)
+        named = zip(comparable_columns(frame, by), by, strict=True)
         renamed = [column.alias(f"{_WANTED}_{name}") for column, name in named]
         wanted = frame.select(*renamed, (-F.col(WEIGHT)).alias(_NEEDED))
         return (wanted if isinstance(lost, Spill) else F.broadcast(wanted)), needed

@@ -151,7 +151,7 @@ def _literal(node: exp.Expr) -> Literal | None:
             return None
 
 
-def comparable(literal: Literal | None, type_text: str) -> tuple[bool, Any]:
+def bound_value(literal: Literal | None, type_text: str) -> tuple[bool, Any]:
     """(True, a value that bounds of such a column compare with), or (False, …): leave it alone."""
     if literal is None:
         return True, None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_trickle.maintain.apply.matching import RowKey, comparable, row_keys, some_of
+from spark_trickle.maintain.apply.matching import RowKey, equal_in_arrow, row_keys, some_of
 from spark_trickle.storage.read.search import Search
 from spark_trickle.storage.records import ROW_ID, WEIGHT, Column
 
@@ -59,7 +59,7 @@ def searchable(search: Search, names: Sequence[str]) -> bool:
     if len(search.plan.files) > MANY_FILES or any(file.filtered for file in search.plan.files):
         return False
     columns = _columns(search, names)
-    if not any(comparable(c.type) for c in columns) and search.plan.rows > ONE_BY_ONE:
+    if not any(equal_in_arrow(c.type) for c in columns) and search.plan.rows > ONE_BY_ONE:
         return False
     return search.bytes(columns) <= READ_HERE
 

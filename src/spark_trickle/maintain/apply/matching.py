@@ -40,7 +40,7 @@ def some_of(rows: pa.Table, columns: Sequence[str], others: pa.Table) -> pa.Arra
     return chosen
 
 
-def comparable(type: str) -> bool:
+def equal_in_arrow(type: str) -> bool:
     """Whether values of a Spark type are equal just when their Arrow values are."""
     return not type.startswith(("float", "double", "array", "struct", "map", "variant"))
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_trickle.storage.read.choices import Choice, meets
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.reader import read_scan
+from spark_trickle.storage.read.restrictions import Restriction, meets
 from spark_trickle.storage.read.search import search
 from spark_trickle.storage.records import ScanPlan
 
@@ -28,7 +28,7 @@ FOUND = 512 << 20
 
 
 @dataclass
-class Finder:
+class ScanFinder:
     """Finds rows of sources; ``columns`` are those that are needed of each."""
 
     run: Run
@@ -40,33 +40,33 @@ class Finder:
         """About the bytes of the columns."""
         return 0 if source in self._held else self._bytes(source, self.plans[source])
 
-    def expected(self, source: str, choice: Choice) -> float:
+    def expected(self, source: str, restriction: Restriction) -> float:
         """As if the values were spread evenly over those that the column may have."""
         plan = self.plans[source]
-        shares = [len(values) / _domain(plan, name) for name, values in choice.items()]
+        shares = [len(values) / _domain(plan, name) for name, values in restriction.items()]
         return plan.rows * min([1.0, *shares])
 
-    def find(self, source: str, choices: Sequence[Choice], most: int) -> pa.Table | None:
-        """The rows that meet one of the choices; None if they are more than ``most``, or too large."""
+    def find(self, source: str, restrictions: Sequence[Restriction], most: int) -> pa.Table | None:
+        """The rows that meet one of the restrictions; None if they are more than ``most``, or too large."""
         plan, columns = self.plans[source], self.columns[source]
-        if not choices:
+        if not restrictions:
             return read_scan(replace(plan, files=(), inlined=plan.inlined.slice(0, 0)), columns)
-        everything = any(not choice for choice in choices)
+        everything = any(not restriction for restriction in restrictions)
         whole = self._bytes(source, plan) <= FOUND
         if everything and (not whole or plan.rows > most):
             return None
         if everything or (whole and plan.rows * len(columns) <= HELD):
             rows = self._hold(source, plan)
-            return rows if everything else rows.filter(meets(rows, choices))
-        plan = pruned(plan, choices)
+            return rows if everything else rows.filter(meets(rows, restrictions))
+        plan = pruned(plan, restrictions)
         bytes = self._bytes(source, plan)
         if bytes > HERE:
             self.run.note_read(plan.rows, bytes)
             # As if the rows that are found were as long as the others.
             fits = FOUND * plan.rows // max(1, bytes)
-            return self.run.search(plan, columns, choices, min(most, fits))
+            return self.run.search(plan, columns, restrictions, min(most, fits))
         taken = Taken()
-        found = search(plan, columns, choices, taken, most)
+        found = search(plan, columns, restrictions, taken, most)
         self.run.note_read(taken.rows, taken.bytes)
         return found
 
@@ -81,11 +81,11 @@ class Finder:
         return plan.bytes * len(self.columns[source]) // max(1, len(plan.table.columns))
 
 
-def pruned(plan: ScanPlan, choices: Sequence[Choice]) -> ScanPlan:
-    """Without the files in which no row meets a choice."""
+def pruned(plan: ScanPlan, restrictions: Sequence[Restriction]) -> ScanPlan:
+    """Without the files in which no row meets a restriction."""
     if len(plan.files) < 2:
         return plan
-    kept = {file.id for choice in choices for file in plan.prune(choice).files}
+    kept = {file.id for restriction in restrictions for file in plan.prune(restriction).files}
     return replace(plan, files=tuple(file for file in plan.files if file.id in kept))
 
 

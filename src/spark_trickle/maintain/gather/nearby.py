@@ -19,7 +19,7 @@ from spark_trickle.delta.needs import Need, Origins
 from spark_trickle.ir.types import Version
 from spark_trickle.maintain.gather.sieve import may_pass
 from spark_trickle.storage.files.types import arrow_type
-from spark_trickle.storage.read.choices import Choice, meets
+from spark_trickle.storage.read.restrictions import Restriction, meets
 from spark_trickle.storage.records import WEIGHT, Table
 
 NEAR = 500_000
@@ -48,11 +48,11 @@ class Finder(Protocol):
     def cost(self, source: str) -> int:
         """Of reading the source; only the order matters."""
 
-    def expected(self, source: str, choice: Choice) -> float:
-        """About how many rows meet a choice; an empty one is met by all."""
+    def expected(self, source: str, restriction: Restriction) -> float:
+        """About how many rows meet a restriction; an empty one is met by all."""
 
-    def find(self, source: str, choices: Sequence[Choice], most: int) -> pa.Table | None:
-        """The rows that meet one of the choices, in the columns that are needed of the source.
+    def find(self, source: str, restrictions: Sequence[Restriction], most: int) -> pa.Table | None:
+        """The rows that meet one of the restrictions, in the columns that are needed of the source.
 
         None if they are more than ``most``, or too large to be held here.
         """
@@ -99,30 +99,30 @@ class _Search:
 
     def step(self) -> bool:
         """Meet all needs of one source that can be met well by what is known."""
-        choices = {number: self._choice(self._needs[number]) for number in self.waiting}
+        restrictions = {number: self._choice(self._needs[number]) for number in self.waiting}
         expected = {
-            number: self._finder.expected(self._needs[number].source, choice)
-            for number, choice in choices.items()
+            number: self._finder.expected(self._needs[number].source, restriction)
+            for number, restriction in restrictions.items()
         }
-        tied = {n for n in self.waiting if choices[n] or not self._needs[n].keys}
+        tied = {n for n in self.waiting if restrictions[n] or not self._needs[n].keys}
         for waiting, limit in ((tied, self._tight), (tied, NEAR), (self.waiting, WHOLE)):
             ready = [number for number in waiting if expected[number] <= limit]
             if ready:
                 sources = {self._needs[number].source for number in ready}
                 source = min(sources, key=lambda name: (self._finder.cost(name), name))
                 chosen = [n for n in sorted(ready) if self._needs[n].source == source]
-                return self._read(source, {number: choices[number] for number in chosen})
+                return self._read(source, {number: restrictions[number] for number in chosen})
         return False
 
     def _choice(self, need: Need) -> dict[str, pa.Array]:
         """The values that are known for each column."""
-        choice = {}
+        restriction = {}
         for column, bounds in need.keys.items():
             known = [self._values_at(o) for o in bounds if all(n in self.rows for n, _ in o)]
             exact = [values for values in known if values is not None]
             if exact:
-                choice[column] = _in_all(exact)
-        return choice
+                restriction[column] = _in_all(exact)
+        return restriction
 
     def _values_at(self, origins: Origins) -> pa.Array | None:
         if origins not in self._values:
@@ -132,8 +132,8 @@ class _Search:
             self._values[origins] = distinct(parts)
         return self._values[origins]
 
-    def _read(self, source: str, choices: Mapping[int, Choice]) -> bool:
-        possible = [c for c in choices.values() if all(len(values) for values in c.values())]
+    def _read(self, source: str, restrictions: Mapping[int, Restriction]) -> bool:
+        possible = [c for c in restrictions.values() if all(len(values) for values in c.values())]
         rows = self._finder.find(source, _without_repetition(possible), NEAR)
         if rows is None:
             return False
@@ -142,8 +142,8 @@ class _Search:
         if gone is not None:
             both = pa.concat_tables([rows, gone.select(rows.column_names).cast(rows.schema)])
         needed = np.zeros(both.num_rows, dtype=bool)
-        for number, choice in choices.items():
-            met = meets(both, [choice]).to_numpy(False)
+        for number, restriction in restrictions.items():
+            met = meets(both, [restriction]).to_numpy(False)
             passed = may_pass(both, self._needs[number].tests)
             met = met if passed is None else met & passed
             needed |= met
@@ -163,7 +163,7 @@ def inexact(type: pa.DataType) -> bool:
     return bool(pa.types.is_nested(type) or pa.types.is_floating(type))
 
 
-def comparable(table: Table, columns: Sequence[str]) -> bool:
+def countable(table: Table, columns: Sequence[str]) -> bool:
     """Whether rows of these columns can be counted by their values."""
     types = {column.name: arrow_type(column) for column in table.columns}
     return bool(columns) and not any(pa.types.is_nested(types[name]) for name in columns)
@@ -187,18 +187,18 @@ def _in_all(sets: Sequence[pa.Array]) -> pa.Array:
     return smallest
 
 
-def _without_repetition(choices: Sequence[Choice]) -> list[Choice]:
+def _without_repetition(restrictions: Sequence[Restriction]) -> list[Restriction]:
     """Choices that differ; one without any condition stands for all."""
-    if any(not choice for choice in choices):
+    if any(not restriction for restriction in restrictions):
         return [{}]
-    kept: list[Choice] = []
-    for choice in choices:
-        if not any(_same(choice, other) for other in kept):
-            kept.append(choice)
+    kept: list[Restriction] = []
+    for restriction in restrictions:
+        if not any(_same(restriction, other) for other in kept):
+            kept.append(restriction)
     return kept
 
 
-def _same(one: Choice, other: Choice) -> bool:
+def _same(one: Restriction, other: Restriction) -> bool:
     return one.keys() == other.keys() and all(one[k].equals(other[k]) for k in one)
 
 

@@ -20,9 +20,9 @@ from spark_trickle.lower.query import lower
 from spark_trickle.maintain.apply.delta import Applied, Stored, apply_delta
 from spark_trickle.maintain.apply.matching import subtract
 from spark_trickle.maintain.apply.states import one_row
-from spark_trickle.maintain.gather.finding import Finder, pruned
+from spark_trickle.maintain.gather.finding import ScanFinder, pruned
 from spark_trickle.maintain.gather.near_views import NearViews, columns_read
-from spark_trickle.maintain.gather.nearby import Nearby, comparable, distinct, inexact, nearby
+from spark_trickle.maintain.gather.nearby import Nearby, countable, distinct, inexact, nearby
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.netting import net, of_view
 from spark_trickle.maintain.refresh.pinned import Pinned
@@ -33,9 +33,9 @@ from spark_trickle.maintain.timed.clocks import Shown
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema
-from spark_trickle.storage.read.choices import Choice
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.reader import read_changes, read_scan
+from spark_trickle.storage.read.restrictions import Restriction
 from spark_trickle.storage.records import WEIGHT, ScanPlan, Table
 from spark_trickle.storage.versions.transaction import Transaction
 
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 TINY = 50_000
 """Up to this many rows Spark is not worth compiling for."""
 
-Names = Callable[[str, Version], exp.Table]
-View = Callable[[str, Version], str]
+TableOf = Callable[[str, Version], exp.Table]
+ViewOf = Callable[[str, Version], str]
 
 
 @dataclass
@@ -139,21 +139,21 @@ class Computation:
         if near is not None:
             return self._compute_nearby(delta, near)
 
-        choices = {
-            (scan.source, scan.version): self._choices(delta.needs, scan.source, scan.version)
+        restrictions = {
+            (scan.source, scan.version): self._restrictions(delta.needs, scan.source, scan.version)
             for scan in scans(delta.plan)
         }
-        self._reads(choices)
+        self._reads(restrictions)
 
         def view(source: str, version: Version) -> str:
-            return self._view(source, version, choices.get((source, version), ()))
+            return self._view(source, version, restrictions.get((source, version), ()))
 
         return self.run.fetch(render(delta.query(self._names(view))), FEW)
 
-    def _reads(self, choices: Mapping[tuple[str, Version], Sequence[Choice]]) -> None:
+    def _reads(self, restrictions: Mapping[tuple[str, Version], Sequence[Restriction]]) -> None:
         """Tell the run how many bytes a query over these reads."""
         total = 0
-        for (source, version), keep in choices.items():
+        for (source, version), keep in restrictions.items():
             if version is not Version.DELTA:
                 plan = self._scan(source, version)
                 total += (pruned(plan, keep) if keep else plan).bytes
@@ -221,10 +221,10 @@ class Computation:
             name: tuple(c.name for c in plans[name].table.columns if c.name in wanted)
             for name, wanted in read.items()
         }
-        if not all(comparable(plans[name].table, columns[name]) for name in read):
+        if not all(countable(plans[name].table, columns[name]) for name in read):
             return None
         known = {n: rows for n, rows in self._deltas.items() if isinstance(rows, pa.Table)}
-        return nearby(read, delta.needs, known, Finder(self.run, plans, columns))
+        return nearby(read, delta.needs, known, ScanFinder(self.run, plans, columns))
 
     def _moved(self, source: str) -> bool:
         """Whether the delta of a source or part has rows. It need not be read: a scalar aggregate
@@ -327,7 +327,7 @@ class Computation:
         schema = pa.schema([schema.field(name).with_nullable(True) for name in rows.column_names])
         return rows.cast(schema)
 
-    def _names(self, view: View | None = None) -> Names:
+    def _names(self, view: ViewOf | None = None) -> TableOf:
         known: dict[tuple[str, Version], str] = {}
 
         def name(source: str, version: Version) -> exp.Table:
@@ -338,7 +338,7 @@ class Computation:
 
         return name
 
-    def _view(self, source: str, version: Version, keep: Sequence[Choice] = ()) -> str:
+    def _view(self, source: str, version: Version, keep: Sequence[Restriction] = ()) -> str:
         if version is Version.DELTA:
             return self._delta_view(source)
         plan = self._scan(source, version)
@@ -368,21 +368,23 @@ class Computation:
             return self.stored[source].table
         return self.sources[self.timed[source].source if source in self.timed else source].table
 
-    def _choices(self, needs: Sequence[Need], source: str, version: Version) -> list[Choice]:
+    def _restrictions(
+        self, needs: Sequence[Need], source: str, version: Version
+    ) -> list[Restriction]:
         """The values that rows must have to be needed, where they are known here; [] if not."""
-        choices: list[Choice] = []
+        restrictions: list[Restriction] = []
         for keys in by_deltas(needs).get((source, version)) or ():
-            choice = {}
+            restriction = {}
             for column, bounds in keys.items():
                 known = [
                     v for origins in bounds if (v := self._values_at(needs, origins)) is not None
                 ]
                 if known:
-                    choice[column] = min(known, key=len)
-            if not choice:
+                    restriction[column] = min(known, key=len)
+            if not restriction:
                 return []
-            choices.append(choice)
-        return choices
+            restrictions.append(restriction)
+        return restrictions
 
     def _values_at(self, needs: Sequence[Need], origins: Origins) -> pa.Array | None:
         found = [(self._deltas.get(needs[number].source), column) for number, column in origins]

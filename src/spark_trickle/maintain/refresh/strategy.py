@@ -81,7 +81,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Run:
+class Measurement:
     """A refresh that was measured."""
 
     work: Work
@@ -121,10 +121,10 @@ def estimate(history: Sequence[RefreshReport], changed_rows: int, source_rows: i
     return Estimate(exp(_line(points)), full)
 
 
-def _runs(history: Sequence[RefreshReport], source_rows: int) -> list[Run]:
+def _runs(history: Sequence[RefreshReport], source_rows: int) -> list[Measurement]:
     """The refreshes that did something, without the seconds that starting Spark took."""
     return [
-        Run(
+        Measurement(
             Work(sum(report.delta_rows.values()), report.source_rows or source_rows),
             report.effective_mode in BY_DELTA,
             max(report.seconds - report.phases.get("start", 0.0), LEAST_SECONDS),
@@ -134,7 +134,9 @@ def _runs(history: Sequence[RefreshReport], source_rows: int) -> list[Run]:
     ]
 
 
-def _doubt(runs: Sequence[Run], work: Work, by_delta: bool, cheaper: float, dearer: float) -> str:
+def _doubt(
+    runs: Sequence[Measurement], work: Work, by_delta: bool, cheaper: float, dearer: float
+) -> str:
     """Why the dearer way is to be run, or nothing.
 
     What was measured once is doubted sooner: a first full run had a cold Spark, and one delta may
@@ -157,7 +159,7 @@ def _doubt(runs: Sequence[Run], work: Work, by_delta: bool, cheaper: float, dear
     return "not measured lately" if dearer - cheaper < may_lose else ""
 
 
-def _points(runs: Sequence[Run], work: Work) -> list[tuple[float, float, float]]:
+def _points(runs: Sequence[Measurement], work: Work) -> list[tuple[float, float, float]]:
     """Logarithms of sizes, relative to this work, and of seconds, with a weight: the newer and the
     nearer in size, the more."""
     points = []

@@ -27,7 +27,7 @@ from spark_trickle.sql.types.functions import (
     is_collated,
     is_volatile,
 )
-from spark_trickle.sql.types.infer import COMPARISONS, infer, require_comparable
+from spark_trickle.sql.types.infer import COMPARISONS, infer, require_comparison
 
 _STORED_HINT = "store the value in a column when a row is written, and use that column"
 _CLOCK_HINT = (
@@ -295,7 +295,7 @@ class Binder:
                 "select as many columns as are compared",
             )
         for operand, column in zip(nested.operands, plan.columns, strict=False):
-            require_comparable(nested.origin, operand, ref(column), self.environment.text)
+            require_comparison(nested.origin, operand, ref(column), self.environment.text)
 
     def _error(self, node: exp.Expr, message: str, hint: str) -> Exception:
         return self.environment.text.error(node, message, hint)

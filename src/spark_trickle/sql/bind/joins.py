@@ -28,7 +28,7 @@ from spark_trickle.sql.bind.subqueries.conditions import restrict
 from spark_trickle.sql.bind.subqueries.domain import domain_of
 from spark_trickle.sql.bind.subqueries.pull_up import pull_up
 from spark_trickle.sql.bind.subqueries.values import grouped_by_key
-from spark_trickle.sql.types.coercion import UNKNOWN, common, comparable, spell
+from spark_trickle.sql.types.coercion import UNKNOWN, can_compare, common, spell
 from spark_trickle.sql.types.infer import require_boolean
 
 MakeBinder = Callable[[Scope], Binder]
@@ -111,7 +111,7 @@ def _conditions(
 def _equal(left: Side, right: Side, name: str, clause: exp.Join, binder: Binder) -> exp.Expression:
     mine = _named(left, name, clause, binder)
     theirs = _named(right, name, clause, binder)
-    if not comparable(mine.type, theirs.type):
+    if not can_compare(mine.type, theirs.type):
         raise binder.environment.text.error(
             clause,
             f"{name} is {spell(mine.type)} on one side and {spell(theirs.type)} on the other",

@@ -191,7 +191,7 @@ def _common_nested(a: exp.DataType, b: exp.DataType) -> exp.DataType | None:
     return exp.DataType(this=a.this, expressions=parts, nested=True)
 
 
-def comparable(a: exp.DataType, b: exp.DataType) -> bool:
+def can_compare(a: exp.DataType, b: exp.DataType) -> bool:
     """Whether Spark compares values of the two types."""
     if not _ANSI.get() and Type.TEXT in (a.this, b.this):
         return not is_nested(a) and not is_nested(b)

@@ -170,16 +170,16 @@ def _whole_days(node: exp.Expression) -> bool:
 
 
 def _comparison(node: exp.Expression, text: Text) -> exp.DataType:
-    require_comparable(node, node.this, node.expression, text)
+    require_comparison(node, node.this, node.expression, text)
     return c.BOOLEAN
 
 
-def require_comparable(node: exp.Expr, left: exp.Expr, right: exp.Expr, text: Text) -> None:
+def require_comparison(node: exp.Expr, left: exp.Expr, right: exp.Expr, text: Text) -> None:
     """Two operands Spark can compare."""
     if isinstance(left, exp.Tuple) or isinstance(right, exp.Tuple | exp.Any | exp.All):
         return
     a, b = type_of(left), type_of(right)
-    if not c.comparable(a, b):
+    if not c.can_compare(a, b):
         raise text.error(
             node,
             f"{c.spell(a)} cannot be compared with {c.spell(b)}",
@@ -202,7 +202,7 @@ def _connector(node: exp.Expression, text: Text) -> exp.DataType:
 
 def _between(node: exp.Expression, text: Text) -> exp.DataType:
     for bound in ("low", "high"):
-        require_comparable(node, node.this, node.args[bound], text)
+        require_comparison(node, node.this, node.args[bound], text)
     return c.BOOLEAN
 
 
@@ -210,7 +210,7 @@ def _in(node: exp.Expression, text: Text) -> exp.DataType:
     if not node.expressions:
         raise text.error(node, "IN of an empty list", hint="list at least one value")
     for value in node.expressions:
-        require_comparable(node, node.this, value, text)
+        require_comparison(node, node.this, value, text)
     return c.BOOLEAN
 
 
@@ -270,7 +270,7 @@ def _case(node: exp.Expression, text: Text) -> exp.DataType:
         if node.this is None:
             require_boolean(branch.this, text, "WHEN")
         else:
-            require_comparable(branch, node.this, branch.this, text)
+            require_comparison(branch, node.this, branch.this, text)
     values = [branch.args["true"] for branch in node.args["ifs"]]
     default = node.args.get("default")
     return unified(values + ([default] if default else []), node, text)

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 
 from spark_trickle.storage.files import disk, parquet
 from spark_trickle.storage.files.row_groups import RowGroup, possible
-from spark_trickle.storage.read.choices import Choice, meets
 from spark_trickle.storage.read.column_cache import COLUMNS, Taken
 from spark_trickle.storage.read.pruning import Wanted, by_column, keeps
 from spark_trickle.storage.read.ranges import conditions, inside
 from spark_trickle.storage.read.reader import chosen_columns, living, select
+from spark_trickle.storage.read.restrictions import Restriction, meets
 from spark_trickle.storage.records import (
     FILE_VERSION_FIELD,
     Column,
@@ -37,25 +37,27 @@ from spark_trickle.storage.versions.planning import conform
 def search(
     plan: ScanPlan,
     columns: Sequence[str],
-    choices: Sequence[Choice],
+    restrictions: Sequence[Restriction],
     taken: Taken,
     most: int | None = None,
 ) -> pa.Table | None:
-    """The rows that meet one of the choices; where there is none, only the keys are read.
+    """The rows that meet one of the restrictions; where there is none, only the keys are read.
 
     None as soon as there are more than ``most``.
     """
     chosen = chosen_columns(plan.table, columns)
-    names = [name for choice in choices for name in choice] + [name for name, *_ in plan.within]
+    names = [name for restriction in restrictions for name in restriction] + [
+        name for name, *_ in plan.within
+    ]
     tested = chosen_columns(plan.table, [*dict.fromkeys(names)])
     inlined = select(plan.inlined, plan.table, plan.table.columns)
-    parts = [inlined.filter(meets(inlined, choices)).select([c.name for c in chosen])]
+    parts = [inlined.filter(meets(inlined, restrictions)).select([c.name for c in chosen])]
     count = parts[0].num_rows
     ranges = conditions(plan.within)
-    wanted = [by_column(plan.table, {**ranges, **choice}) for choice in choices]
+    wanted = [by_column(plan.table, {**ranges, **restriction}) for restriction in restrictions]
     for file in plan.files:
         for batch in _worth_reading(plan.table, file, wanted).batches(taken):
-            places = batch.meeting(tested, choices, plan.within)
+            places = batch.meeting(tested, restrictions, plan.within)
             taken.rows += batch.length
             count += len(places)
             if most is not None and count > most:
@@ -169,12 +171,12 @@ class _Batch:
         return np.arange(self.length) if alive is None else np.flatnonzero(alive.to_numpy(False))
 
     def meeting(
-        self, tested: Sequence[Column], choices: Sequence[Choice], within: Ranges
+        self, tested: Sequence[Column], restrictions: Sequence[Restriction], within: Ranges
     ) -> np.ndarray:
-        """The places of live rows in the ranges that meet one of the choices."""
+        """The places of live rows in the ranges that meet one of the restrictions."""
         plain = self._read(tested)
         rows = conform(plain, tested, self.length)
-        met = meets(rows, choices)
+        met = meets(rows, restrictions)
         if within:
             met = pc.and_(met, pa.array(inside(rows, within)))
         alive = living(self.file, plain, self.start, self.length)

@@ -8,22 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Choice = Mapping[str, pa.Array]
+Restriction = Mapping[str, pa.Array]
 """By column: the values that a row may have there."""
 
 
-def meets(rows: pa.Table, choices: Sequence[Choice]) -> pa.Array:
-    """Which rows meet one of the choices."""
+def meets(rows: pa.Table, restrictions: Sequence[Restriction]) -> pa.Array:
+    """Which rows meet one of the restrictions."""
     met = np.zeros(rows.num_rows, dtype=bool)
-    for choice in choices:
-        met[_meeting(rows, choice)] = True
+    for restriction in restrictions:
+        met[_meeting(rows, restriction)] = True
     return pa.array(met)
 
 
-def _meeting(rows: pa.Table, choice: Choice) -> np.ndarray:
-    """The places of the rows that meet a choice; the shortest list is tried first."""
+def _meeting(rows: pa.Table, restriction: Restriction) -> np.ndarray:
+    """The places of the rows that meet a restriction; the shortest list is tried first."""
     places: np.ndarray | None = None
-    for name, values in sorted(choice.items(), key=lambda item: len(item[1])):
+    for name, values in sorted(restriction.items(), key=lambda item: len(item[1])):
         column = rows.column(name)
         if places is None:
             places = np.flatnonzero(_among(column, values))
