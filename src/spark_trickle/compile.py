@@ -24,7 +24,7 @@ from spark_trickle.delta.views import KEPT, beside_names, with_view
 from spark_trickle.errors import NameHint, Position, UnsupportedQueryError, UserError
 from spark_trickle.ir.check import check
 from spark_trickle.ir.decimals import decimal_parameters
-from spark_trickle.ir.exact_plan import Relation
+from spark_trickle.ir.exact_plan import ExactPlan
 from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import Node, Project, TopK
 from spark_trickle.ir.temporal import NUMBER, Timed
@@ -34,7 +34,7 @@ from spark_trickle.lower.query import TableNames, lower, lower_delta
 from spark_trickle.normalize.merge import merge
 from spark_trickle.normalize.pipeline import normalize
 from spark_trickle.prove.plans import NotLocal, local_plan
-from spark_trickle.sql.bind.plan import Bound, bind, columns_of
+from spark_trickle.sql.bind.plan import BoundQuery, bind, columns_of
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import Parsed, parse_query
 from spark_trickle.sql.types.builtins import BUILTINS
@@ -87,7 +87,7 @@ def compile_query(
 
 
 def _compiled(
-    bound: Bound,
+    bound: BoundQuery,
     sql: str,
     sources: Mapping[str, TableSchema],
     dialect: str,
@@ -122,7 +122,7 @@ class CompiledQuery:
 
     sql: str
     dialect: str
-    bound: Bound
+    bound: BoundQuery
     normalized: Node | None
     """None only for a query that is FullOnly because it has no plan."""
     verdict: Verdict
@@ -327,7 +327,7 @@ class PartDelta:
         plan, outputs = self._with(view, nearby)
         return lower_delta(plan, names, outputs=outputs)
 
-    def exact(self, view: Part | None, *, ansi: bool) -> tuple[Relation | NotLocal, list[str]]:
+    def exact(self, view: Part | None, *, ansi: bool) -> tuple[ExactPlan | NotLocal, list[str]]:
         """What ``query`` asks nearby as a plan for this process, or why it is for Spark; the names."""
         asked = None if view is None else view.name, ansi
         if asked not in self._exact:
@@ -343,7 +343,7 @@ class PartDelta:
         return with_view(plan, self.part, view), [*outputs, *beside_names(view), KEPT]
 
     @cached_property
-    def _exact(self) -> dict[tuple[str | None, bool], tuple[Relation | NotLocal, list[str]]]:
+    def _exact(self) -> dict[tuple[str | None, bool], tuple[ExactPlan | NotLocal, list[str]]]:
         return {}
 
 

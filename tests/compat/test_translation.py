@@ -7,11 +7,11 @@ import sqlglot
 
 from spark_trickle import TrickleError
 from spark_trickle.sql.pg import types as t
-from spark_trickle.sql.pg.queries import Columns
+from spark_trickle.sql.pg.queries import PgColumns
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.parse import parse_statement
 
-TABLES: dict[str, Columns] = {
+TABLES: dict[str, PgColumns] = {
     "t": [("id", t.INT4), ("n", t.numeric(8, 2)), ("s", t.TEXT), ("d", t.DATE)],
     "u": [("id", t.INT4), ("w", t.FLOAT8)],
 }

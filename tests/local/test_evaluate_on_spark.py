@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_trickle.ir.exact import Call, Exact, Kind
+from spark_trickle.ir.exact import Exact, ExactKind, Operation
 from spark_trickle.local import evaluate as rules
 from spark_trickle.local.values import from_arrow
 from spark_trickle.prove.refusal import Unproven
@@ -55,7 +55,7 @@ def expressions() -> Iterator[tuple[str, Exact]]:
     chosen += [composer.any(random.Random(n).choice((1, 2, 2, 3))) for n in range(CASES // 2)]
     for sql in dict.fromkeys(["f38 * h38", *chosen, *functions()]):
         exact = translate(sql)
-        if not isinstance(exact, Unproven) and exact.type.kind is not Kind.VOID:
+        if not isinstance(exact, Unproven) and exact.type.kind is not ExactKind.VOID:
             yield sql, exact
 
 
@@ -156,7 +156,7 @@ def _rounded_twice(value: int, scale: int, target: int, once: Any = rules.rescal
     )
 
 
-def _plain_in(_: Call, args: list[rules.Function]) -> rules.Function:
+def _plain_in(_: Operation, args: list[rules.Function]) -> rules.Function:
     return lambda row: args[0](row) in [other(row) for other in args[1:]]
 
 

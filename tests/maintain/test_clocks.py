@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from spark_trickle import Lake
 from spark_trickle.compile import compile_query
-from spark_trickle.ir.temporal import Edge
+from spark_trickle.ir.temporal import TimeEdge
 from spark_trickle.maintain.timed.asking import by_spark
 from spark_trickle.maintain.timed.clocks import Box, Shown, clocks, micros, without
 from spark_trickle.maintain.timed.here import NotHere, by_rule
@@ -79,9 +79,9 @@ CLOCKS = [
 ]
 
 
-def edges(expressions: str) -> list[Edge]:
+def edges(expressions: str) -> list[TimeEdge]:
     made = source("t", "ts timestamp, d date, n timestamp_ntz")
-    found: list[Edge] = []
+    found: list[TimeEdge] = []
     for line in expressions.strip().splitlines():
         for text in line.split("|"):
             for column in ("ts", "d", "n"):
@@ -138,7 +138,7 @@ def _run(lake: Lake) -> Any:
     return closing(refresher.run(tx, "SELECT 1", "spark", None))
 
 
-def _compare(run: Any, found: list[Edge], clock: int) -> None:
+def _compare(run: Any, found: list[TimeEdge], clock: int) -> None:
     """Each filter over the values next to its edge: Spark's own comparison, with the clock as text."""
     from spark_trickle.statements.clock import at_moment
 

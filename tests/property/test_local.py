@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from spark_trickle.compile import compile_query
 from spark_trickle.errors import ExecutionError
-from spark_trickle.ir.exact_plan import Function, Match, Paired, Read
+from spark_trickle.ir.exact_plan import ExactAggregate, Match, Paired, Read
 from spark_trickle.ir.types import Column, TableSchema
 from spark_trickle.local import program
 from spark_trickle.prove.plans import NotLocal, local_plan
@@ -85,7 +85,7 @@ def weights_are_signs(patch: Patch) -> None:
 
 def least_is_greatest(patch: Patch) -> None:
     """min gives max."""
-    patch.setitem(program._AGGREGATES, Function.MIN, program._Greatest)
+    patch.setitem(program._AGGREGATES, ExactAggregate.MIN, program._Greatest)
 
 
 MUTANTS = [

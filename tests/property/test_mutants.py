@@ -16,7 +16,7 @@ from spark_trickle.delta.change import Change, difference
 from spark_trickle.ir.nodes import Aggregate, Filter, Join, Node, OuterJoin, Scan, UnionAll
 from spark_trickle.ir.scalars import ref
 from spark_trickle.ir.types import Column, Schema, Version
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.lower import joins as lowered_joins
 from spark_trickle.lower import query as lowered_query
 from support.delta_law import Laboratory
@@ -38,8 +38,10 @@ def all_others_after(patch: Patch) -> None:
     patch.setattr(differentiate, "delta_join", _join_with("after", "after"))
 
 
-def _join_with(left: str, right: str) -> Callable[[Join, tuple[Change, ...], Ids], Node | None]:
-    def delta_join(node: Join, inputs: tuple[Change, ...], ids: Ids) -> Node | None:
+def _join_with(
+    left: str, right: str
+) -> Callable[[Join, tuple[Change, ...], ColumnIds], Node | None]:
+    def delta_join(node: Join, inputs: tuple[Change, ...], ids: ColumnIds) -> Node | None:
         terms: list[Node] = []
         for i, change in enumerate(inputs):
             if change.delta is not None:
@@ -91,7 +93,9 @@ def groups_never_die(patch: Patch) -> None:
 def scalar_row_dies(patch: Patch) -> None:
     """A scalar aggregate loses its one row when its input is empty."""
 
-    def replaced(state: Aggregate, groups: additive.Groups, merged: Node, sums: Schema) -> Node:
+    def replaced(
+        state: Aggregate, groups: additive.TouchedGroups, merged: Node, sums: Schema
+    ) -> Node:
         rows = additive.stored_rows(state, groups) if state.keys else groups.before
         return difference(additive.alive(sums, merged), rows)
 
@@ -102,7 +106,9 @@ def padding_never_flips(patch: Patch) -> None:
     """Changes of the right side of an outer, semi or anti join are forgotten."""
     original = preserving.delta_preserving
 
-    def delta(node: preserving.Preserving, left: Change, right: Change, ids: Ids) -> Node | None:
+    def delta(
+        node: preserving.Preserving, left: Change, right: Change, ids: ColumnIds
+    ) -> Node | None:
         return original(node, left, replace(right, delta=None), ids)
 
     patch.setattr(differentiate, "delta_preserving", delta)
@@ -112,7 +118,9 @@ def left_rows_look_at_before(patch: Patch) -> None:
     """New left rows look for partners in the right side at before."""
     original = preserving._reachable
 
-    def delta(node: preserving.Preserving, left: Change, right: Change, ids: Ids) -> Node | None:
+    def delta(
+        node: preserving.Preserving, left: Change, right: Change, ids: ColumnIds
+    ) -> Node | None:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(
                 preserving, "_reachable", lambda n, rows, _, i: original(n, rows, right.before, i)
@@ -126,7 +134,9 @@ def touched_left_at_after(patch: Patch) -> None:
     """The left rows whose partners changed are taken at after, where new ones count twice."""
     original = preserving.delta_preserving
 
-    def delta(node: preserving.Preserving, left: Change, right: Change, ids: Ids) -> Node | None:
+    def delta(
+        node: preserving.Preserving, left: Change, right: Change, ids: ColumnIds
+    ) -> Node | None:
         return original(node, replace(left, before=left.after), right, ids)
 
     patch.setattr(differentiate, "delta_preserving", delta)
@@ -187,8 +197,8 @@ def state_read_at_after(patch: Patch) -> None:
     original = additive.touched_groups
 
     def groups(
-        stored: additive.Stored, sums: Node, moved: list[exp.Expression], ids: Ids
-    ) -> additive.Groups:
+        stored: additive.StoredState, sums: Node, moved: list[exp.Expression], ids: ColumnIds
+    ) -> additive.TouchedGroups:
         found = original(stored, sums, moved, ids)
         plan = found.plan
         late = replace(found.before, version=Version.AFTER)
@@ -204,7 +214,7 @@ def touched_keys_without_nulls(patch: Patch) -> None:
     """NULL keys are left out of the touched keys."""
     original = restriction.key_set
 
-    def key_set(rows: Node, keys: tuple[Column, ...], ids: Ids) -> restriction.KeySet:
+    def key_set(rows: Node, keys: tuple[Column, ...], ids: ColumnIds) -> restriction.KeySet:
         tests = [exp.Not(this=exp.Is(this=ref(key), expression=exp.null())) for key in keys]
         return original(Filter(rows, exp.and_(*tests)), keys, ids)  # type: ignore[arg-type]
 

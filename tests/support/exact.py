@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from spark_trickle.errors import ExecutionError
-from spark_trickle.ir.exact import Exact, Input, Kind, Type
+from spark_trickle.ir.exact import Exact, ExactKind, ExactType, Input
 from spark_trickle.ir.nodes import Project
 from spark_trickle.ir.types import Column, TableSchema
 from spark_trickle.local.evaluate import function_of
@@ -72,24 +72,30 @@ TARGETS = [
 ]
 
 
-def values(type: Type, random: random.Random) -> list[Any]:
+def values(type: ExactType, random: random.Random) -> list[Any]:
     """Edges of a type and some values between them."""
     match type.kind:
-        case Kind.BOOLEAN:
+        case ExactKind.BOOLEAN:
             return [True, False]
-        case Kind.STRING:
+        case ExactKind.STRING:
             return ["", "a", "A", "ab", "ä", "z\U0001f600", "2024-01-01", "1", " a"]
-        case Kind.BINARY:
+        case ExactKind.BINARY:
             return [b"", b"\x00", b"\xff", b"ab"]
-        case Kind.DATE:
+        case ExactKind.DATE:
             near = random.randrange(-1_000_000, 3_000_000)
             return [0, -1, 59, 60, 19_782, 19_783, 19_723, -719_162, 2_932_896, 95_026_236, near]
-        case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
+        case ExactKind.TIMESTAMP | ExactKind.TIMESTAMP_NTZ:
             return [0, -1, 1, 1_704_067_200_000_000, -62_135_596_800_000_000]
-        case Kind.DECIMAL:
+        case ExactKind.DECIMAL:
             top = 10**type.precision - 1
         case _:
-            top = 2 ** {Kind.TINYINT: 7, Kind.SMALLINT: 15, Kind.INT: 31}.get(type.kind, 63) - 1
+            top = (
+                2
+                ** {ExactKind.TINYINT: 7, ExactKind.SMALLINT: 15, ExactKind.INT: 31}.get(
+                    type.kind, 63
+                )
+                - 1
+            )
     digits = random.randint(1, len(str(top)))
     small = [0, 1, -1, 2, -3, 5, 25, -15, 50, 10**type.scale, -(10**type.scale) // 2]
     large = [top, -top, top // 2, top // 3, random.randint(-top, top)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_trickle.errors import UserError
 from spark_trickle.statements.cursor import Cursor
-from spark_trickle.statements.tokens import Kind
+from spark_trickle.statements.tokens import TokenKind
 from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
 
 PUBLIC = ("public", "pg_catalog")
@@ -48,4 +48,4 @@ def _parts(cursor: Cursor) -> TableName:
 def _part(cursor: Cursor, what: str) -> str:
     token = cursor.peek()
     name = cursor.part(what)
-    return name if token is not None and token.kind is Kind.QUOTED else name.lower()
+    return name if token is not None and token.kind is TokenKind.QUOTED else name.lower()

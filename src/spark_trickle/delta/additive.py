@@ -25,11 +25,11 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import disjunction, ref
 from spark_trickle.ir.types import Column, Schema, Version
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 
 
 @dataclass(frozen=True)
-class Groups:
+class TouchedGroups:
     """The groups in a delta, each beside its stored state, which is NULL for a new group."""
 
     plan: Node
@@ -42,7 +42,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredState:
     """A state and the table that holds it; ``columns`` are the table's, by position."""
 
     state: Aggregate
@@ -50,7 +50,7 @@ class Stored:
     columns: Schema
 
 
-def delta_state(stored: Stored, delta: Node, ids: Ids) -> Node:
+def delta_state(stored: StoredState, delta: Node, ids: ColumnIds) -> Node:
     """The change of a stored state."""
     state = stored.state
     sums = beside_stored(replace(state, input=delta), ids)
@@ -64,7 +64,7 @@ def delta_state(stored: Stored, delta: Node, ids: Ids) -> Node:
     return replaced(state, groups, merged, tuple(column for column, _ in state.calls))
 
 
-def beside_stored(sums: Node, ids: Ids) -> Node:
+def beside_stored(sums: Node, ids: ColumnIds) -> Node:
     """The sums of the delta under ids of their own, to stand beside the stored ones."""
     return Project(sums, tuple((ids.copy(column), ref(column)) for column in sums.columns))
 
@@ -74,7 +74,9 @@ def changed(sum: Column) -> exp.Expression:
     return exp.NEQ(this=ref(sum), expression=exp.Literal.number(0))
 
 
-def touched_groups(stored: Stored, sums: Node, moved: list[exp.Expression], ids: Ids) -> Groups:
+def touched_groups(
+    stored: StoredState, sums: Node, moved: list[exp.Expression], ids: ColumnIds
+) -> TouchedGroups:
     """Each group of ``sums``, whose keys come first, with what is stored for it.
 
     A delta may hold a row with +1 and again with -1, so only groups where something ``moved``
@@ -86,14 +88,14 @@ def touched_groups(stored: Stored, sums: Node, moved: list[exp.Expression], ids:
     own = dict(zip((c.id for c in state.columns), before.columns, strict=True))
     keys = sums.columns[: len(state.keys)]
     if not keys:
-        return Groups(Join((sums, before)), keys, own, before)
+        return TouchedGroups(Join((sums, before)), keys, own, before)
     sums = Filter(sums, has_moved(moved))
     conditions = tuple(
         null_safe_equal(key, own[column.id]) for key, column in zip(keys, state.keys, strict=True)
     )
     padded = tuple(replace(column, nullable=True) for column in before.columns)
     plan = OuterJoin(sums, before, OuterKind.LEFT, conditions, sums.columns + padded)
-    return Groups(plan, keys, own, before)
+    return TouchedGroups(plan, keys, own, before)
 
 
 def has_moved(tests: list[exp.Expression]) -> exp.Expression:
@@ -108,7 +110,7 @@ def plus(stored: Column, added: Column) -> exp.Expression:
     return exp.cast(exp.Add(this=known, expression=ref(added)), added.type.copy())
 
 
-def replaced(state: Aggregate, groups: Groups, merged: Node, sums: Schema) -> Node:
+def replaced(state: Aggregate, groups: TouchedGroups, merged: Node, sums: Schema) -> Node:
     """The merged states in place of the stored ones; ``sums`` are all but the extrema."""
     if not state.keys:
         return difference(merged, groups.before)
@@ -126,7 +128,7 @@ def alive(sums: Schema, merged: Node) -> Node:
     return Filter(merged, disjunction(left))
 
 
-def stored_rows(state: Aggregate, groups: Groups) -> Node:
+def stored_rows(state: Aggregate, groups: TouchedGroups) -> Node:
     """What is stored for the groups."""
     known = exp.Is(this=ref(groups.stored[row_count(state).id]), expression=exp.null())
     outputs = tuple((column, ref(groups.stored[column.id])) for column in state.columns)

@@ -32,10 +32,10 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.types import Version
-from spark_trickle.ir.walk import Ids, children, with_children
+from spark_trickle.ir.walk import ColumnIds, children, with_children
 
 
-def differentiate(plan: Node, changed: frozenset[str], ids: Ids) -> Change:
+def differentiate(plan: Node, changed: frozenset[str], ids: ColumnIds) -> Change:
     """How a plan changes when exactly the ``changed`` sources do."""
     inputs = tuple(differentiate(child, changed, ids) for child in children(plan))
     if isinstance(plan, Scan):
@@ -49,7 +49,7 @@ def differentiate(plan: Node, changed: frozenset[str], ids: Ids) -> Change:
     return Change(before, after, _delta(plan, inputs, ids))
 
 
-def _delta(node: Node, inputs: tuple[Change, ...], ids: Ids) -> Node | None:
+def _delta(node: Node, inputs: tuple[Change, ...], ids: ColumnIds) -> Node | None:
     match node:
         case Scan() | Values():
             return None

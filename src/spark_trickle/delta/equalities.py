@@ -10,7 +10,7 @@ from spark_trickle.ir.aggregates import BIGINT, INTEGERS
 from spark_trickle.ir.nodes import Distinct, Node, Project, UnionAll
 from spark_trickle.ir.scalars import column_id, ref
 from spark_trickle.ir.types import Column, Schema
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 
 
 def equal_pairs(
@@ -38,7 +38,7 @@ def _same_values(a: exp.DataType, b: exp.DataType) -> bool:
     return a == b or (a.this in INTEGERS and b.this in INTEGERS)
 
 
-def keys_together(parts: Sequence[tuple[Node, Schema]], names: Schema, ids: Ids) -> Node:
+def keys_together(parts: Sequence[tuple[Node, Schema]], names: Schema, ids: ColumnIds) -> Node:
     """One row for each key in any of the parts, whose key columns are given by position."""
     wide = [
         ids.column(name.name, _widest([columns[i].type for _, columns in parts]))

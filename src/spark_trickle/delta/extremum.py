@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from spark_trickle.delta.additive import (
-    Groups,
-    Stored,
+    StoredState,
+    TouchedGroups,
     alive,
     beside_stored,
     changed,
@@ -28,7 +28,7 @@ from spark_trickle.ir.aggregates import Extremum
 from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, SemiJoin, UnionAll
 from spark_trickle.ir.scalars import conjunction, disjunction, ref
 from spark_trickle.ir.types import Column
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 
 Extrema = tuple[tuple[Column, Extremum], ...]
 
@@ -44,7 +44,11 @@ class Extreme:
 
 
 def delta_extremum(
-    stored: Stored, extrema: Extrema, input: Change, insert_only: frozenset[str], ids: Ids
+    stored: StoredState,
+    extrema: Extrema,
+    input: Change,
+    insert_only: frozenset[str],
+    ids: ColumnIds,
 ) -> Node:
     """The change of a stored state with extrema."""
     assert input.delta is not None
@@ -72,7 +76,7 @@ def delta_extremum(
 
 
 def _sums(
-    state: Aggregate, extrema: Extrema, delta: Node, ids: Ids
+    state: Aggregate, extrema: Extrema, delta: Node, ids: ColumnIds
 ) -> tuple[Node, dict[int, tuple[Column, Column]]]:
     """Per group: the keys and sums of ``state``, then per extremum the best inserted and deleted.
 
@@ -116,7 +120,9 @@ def _best(
     return exp.Max(this=value) if kind.largest else exp.Min(this=value)
 
 
-def _merged(state: Aggregate, groups: Groups, sums: Node, extremes: dict[int, Extreme]) -> Project:
+def _merged(
+    state: Aggregate, groups: TouchedGroups, sums: Node, extremes: dict[int, Extreme]
+) -> Project:
     """Every state the stored one, extended by the delta's."""
     outputs: list[tuple[Column, exp.Expression]] = [
         (key, ref(own)) for key, own in zip(state.keys, groups.keys, strict=True)
@@ -197,7 +203,9 @@ def _sure(condition: exp.Expression) -> exp.Expression:
     return exp.Coalesce(this=condition.copy(), expressions=[exp.false()])
 
 
-def _recomputed(state: Aggregate, lost: Node, groups: Groups, after: Node, ids: Ids) -> Node:
+def _recomputed(
+    state: Aggregate, lost: Node, groups: TouchedGroups, after: Node, ids: ColumnIds
+) -> Node:
     if not state.keys:
         return SemiJoin(replace(state, input=after), lost, ())
     outputs = tuple((ids.copy(key), ref(key)) for key in groups.keys)

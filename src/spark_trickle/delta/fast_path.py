@@ -15,7 +15,17 @@ from sqlglot import exp
 from spark_trickle.delta.segment import Part, Strategy, core
 from spark_trickle.delta.state import ROWS
 from spark_trickle.ir.aggregates import Other, classify
-from spark_trickle.ir.exact import KEYS, Call, Constant, Exact, Input, Kind, Op, Type, show
+from spark_trickle.ir.exact import (
+    KEYS,
+    Constant,
+    Exact,
+    ExactKind,
+    ExactType,
+    Input,
+    Op,
+    Operation,
+    show,
+)
 from spark_trickle.ir.nodes import (
     Aggregate,
     AntiJoin,
@@ -178,16 +188,16 @@ def _chain(
             below, filter = _chain(plan.input, bottom, inputs, ansi)
             own = Prover(below, ansi).condition(plan.predicate)
             if filter is not None:
-                own = Call(Op.AND, (filter, own), Type(Kind.BOOLEAN))
+                own = Operation(Op.AND, (filter, own), ExactType(ExactKind.BOOLEAN))
             return below, own
         case _:
             raise Unproven("SHAPE", f"{type(plan).__name__} is not a filter or a projection")
 
 
-def _offered(column: Column) -> Type:
+def _offered(column: Column) -> ExactType:
     """Of a float of the source we only look whether it is NULL."""
     found = exact_type(column.type)
-    return OPAQUE if found.kind is Kind.DOUBLE else found
+    return OPAQUE if found.kind is ExactKind.DOUBLE else found
 
 
 def _key(value: Exact, column: Column) -> Exact:
@@ -198,7 +208,7 @@ def _key(value: Exact, column: Column) -> Exact:
 
 
 def _shown(value: Exact, column: Column) -> Exact:
-    if value.type.kind in (Kind.OPAQUE, Kind.VOID):
+    if value.type.kind in (ExactKind.OPAQUE, ExactKind.VOID):
         raise Unproven("TYPE", f"{column.name} is of type {column.type.sql('spark')}")
     return _of_type(value, column)
 
@@ -224,7 +234,7 @@ def _term(prover: Prover, column: Column, call: exp.Expression) -> Exact:
     value = prover.prove(call.this)
     if value.type.digits is None or value.type.scale != total.scale:
         raise Unproven("TYPE", f"{column.name} is {total}, but sums {value.type}")
-    if not prover.ansi and column.name != ROWS and value.type != Type(Kind.INT):
+    if not prover.ansi and column.name != ROWS and value.type != ExactType(ExactKind.INT):
         raise Unproven("ANSI_OFF", f"with ANSI off a sum that is too large is no error: {column}")
     return value
 

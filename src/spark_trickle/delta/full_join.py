@@ -20,12 +20,12 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import ref
 from spark_trickle.ir.types import Column, Schema
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 
 Differentiate = Callable[[Node], Change]
 
 
-def delta_full_join(node: OuterJoin, left: Change, right: Change, ids: Ids) -> Node | None:
+def delta_full_join(node: OuterJoin, left: Change, right: Change, ids: ColumnIds) -> Node | None:
     """A FULL join under any condition."""
     if left.delta is None and right.delta is None:
         return None
@@ -48,13 +48,17 @@ def delta_full_join(node: OuterJoin, left: Change, right: Change, ids: Ids) -> N
     return difference(joined(left.after, right.after), joined(left.before, right.before))
 
 
-def _keys(left: Change, right: Change, left_keys: Schema, right_keys: Schema, ids: Ids) -> KeySet:
+def _keys(
+    left: Change, right: Change, left_keys: Schema, right_keys: Schema, ids: ColumnIds
+) -> KeySet:
     sides = ((left.delta, left_keys), (right.delta, right_keys))
     parts = [(delta, keys) for delta, keys in sides if delta is not None]
     return KeySet(keys_together(parts, left_keys, ids), ids)
 
 
-def _as_left_join_and_rest(node: OuterJoin, left: Change, right: Change, ids: Ids) -> Node | None:
+def _as_left_join_and_rest(
+    node: OuterJoin, left: Change, right: Change, ids: ColumnIds
+) -> Node | None:
     matched = OuterJoin(node.left, node.right, OuterKind.LEFT, node.conditions, node.columns)
     rest = AntiJoin(node.right, node.left, node.conditions)
     terms = []

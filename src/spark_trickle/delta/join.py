@@ -14,10 +14,10 @@ from spark_trickle.delta.equalities import across, equal_pairs
 from spark_trickle.delta.restrict import key_set, restrict, worth_restricting
 from spark_trickle.ir.nodes import Join, Node
 from spark_trickle.ir.types import Schema
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 
 
-def delta_join(node: Join, inputs: tuple[Change, ...], ids: Ids) -> Node | None:
+def delta_join(node: Join, inputs: tuple[Change, ...], ids: ColumnIds) -> Node | None:
     """One term per changed input."""
     terms: list[Node] = []
     for position, change in enumerate(inputs):
@@ -31,7 +31,7 @@ def delta_join(node: Join, inputs: tuple[Change, ...], ids: Ids) -> Node | None:
     return total(terms)
 
 
-def _term(node: Join, sides: list[Node], start: int, ids: Ids) -> Node:
+def _term(node: Join, sides: list[Node], start: int, ids: ColumnIds) -> Node:
     """Costly inputs are restricted to the keys that the delta can reach through equalities."""
     pairs = equal_pairs(node.conditions, node.columns)
     plain = list(sides)
@@ -69,7 +69,7 @@ def _chain(came_from: dict[int, int], start: int, end: int) -> list[int]:
     return chain[::-1]
 
 
-def _restricted(node: Join, sides: list[Node], path: list[int], ids: Ids) -> Node:
+def _restricted(node: Join, sides: list[Node], path: list[int], ids: ColumnIds) -> Node:
     """The input at the end of the path, restricted to the keys found along it."""
     *prefix, end = path
     reached: Node = sides[prefix[0]]

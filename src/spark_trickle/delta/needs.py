@@ -44,7 +44,7 @@ T = TypeVar("T")
 Origins = frozenset[tuple[int, str]]
 """Columns of needs, each as (number of the need, column): a value occurs at one of them."""
 
-Bounds = Mapping[int, frozenset[Origins]]
+ColumnBounds = Mapping[int, frozenset[Origins]]
 """By column: a row matters only if its value, NULL included, occurs in each of these."""
 
 
@@ -68,12 +68,12 @@ def needs(plan: Node) -> tuple[Need, ...]:
     return tuple(found)
 
 
-Keys = Mapping[str, frozenset[Origins]]
+KeyBounds = Mapping[str, frozenset[Origins]]
 
 
-def by_deltas(found: Sequence[Need]) -> dict[tuple[str, Version], list[Keys] | None]:
+def by_deltas(found: Sequence[Need]) -> dict[tuple[str, Version], list[KeyBounds] | None]:
     """The keys by source and version that deltas alone give; None: some scan needs all rows."""
-    merged: dict[tuple[str, Version], list[Keys] | None] = {}
+    merged: dict[tuple[str, Version], list[KeyBounds] | None] = {}
     for need in found:
         keys = {}
         for column, bounds in need.keys.items():
@@ -154,7 +154,7 @@ def _common(node: UnionAll, below: list[dict[int, Origins]]) -> dict[int, Origin
 Tests = tuple[exp.Expression, ...]
 
 
-def _push(place: _Place, bounds: Bounds, tests: Tests, found: list[Need]) -> None:
+def _push(place: _Place, bounds: ColumnBounds, tests: Tests, found: list[Need]) -> None:
     """Carry bounds and tests down to the scans; only what an operator lets through goes on."""
     below = _bounds_below(place, bounds)
     for child, own, passed in zip(place.inputs, below, _tests_below(place, tests), strict=True):
@@ -185,8 +185,8 @@ def _tests_below(place: _Place, tests: Tests) -> list[Tests]:
 
 
 def _bounds_below(  # noqa: C901  one case per operator
-    place: _Place, bounds: Bounds
-) -> list[Bounds]:
+    place: _Place, bounds: ColumnBounds
+) -> list[ColumnBounds]:
     node = place.node
     match node:
         case Scan() | Values():
@@ -221,8 +221,8 @@ def _bounds_below(  # noqa: C901  one case per operator
 
 
 def _joined(
-    place: _Place, conditions: Iterable[exp.Expression], bounds: Bounds, givers: Iterable[int]
-) -> list[Bounds]:
+    place: _Place, conditions: Iterable[exp.Expression], bounds: ColumnBounds, givers: Iterable[int]
+) -> list[ColumnBounds]:
     """For each input: the bounds, and the origins of the givers but itself, along equalities."""
     schemas = [child.node.columns for child in place.inputs]
     classes = Classes(equal_pairs(conditions, tuple(c for schema in schemas for c in schema)))
@@ -230,7 +230,7 @@ def _joined(
     for id, choices in bounds.items():
         outer[classes.of(id)] = outer.get(classes.of(id), frozenset()) | choices
     given = set(givers)
-    below: list[Bounds] = []
+    below: list[ColumnBounds] = []
     for taker, schema in enumerate(schemas):
         known = dict(outer)
         for giver in given - {taker}:

@@ -41,7 +41,7 @@ from spark_trickle.ir.nodes import (
 
 
 @dataclass(frozen=True)
-class Entry:
+class OperatorEntry:
     """One operator for people: the SQL it stands for and its laws."""
 
     sql: str
@@ -49,39 +49,39 @@ class Entry:
     note: str = ""
 
 
-OPERATORS: Mapping[type, Entry] = {
-    Scan: Entry(
+OPERATORS: Mapping[type, OperatorEntry] = {
+    Scan: OperatorEntry(
         "table, stream table",
         (FEED, TIMED),
         "with filters that compare a column with the clock: see sql.md",
     ),
-    Values: Entry("VALUES, SELECT without FROM", (CONSTANT,)),
-    Project: Entry("SELECT list", (LINEAR,)),
-    Filter: Entry("WHERE, HAVING, QUALIFY", (LINEAR,)),
-    Join: Entry("JOIN, CROSS JOIN, comma", (TERMS,), "any condition, any number of inputs"),
-    OuterJoin: Entry(
+    Values: OperatorEntry("VALUES, SELECT without FROM", (CONSTANT,)),
+    Project: OperatorEntry("SELECT list", (LINEAR,)),
+    Filter: OperatorEntry("WHERE, HAVING, QUALIFY", (LINEAR,)),
+    Join: OperatorEntry("JOIN, CROSS JOIN, comma", (TERMS,), "any condition, any number of inputs"),
+    OuterJoin: OperatorEntry(
         "LEFT, RIGHT, FULL JOIN",
         (PRESERVING,),
         "any condition; FULL by touched keys, or as LEFT JOIN and the rest",
     ),
-    SemiJoin: Entry("EXISTS, IN", (PRESERVING,)),
-    AntiJoin: Entry("NOT EXISTS, NOT IN", (PRESERVING,), "NULLs as SQL has them"),
-    Aggregate: Entry(
+    SemiJoin: OperatorEntry("EXISTS, IN", (PRESERVING,)),
+    AntiJoin: OperatorEntry("NOT EXISTS, NOT IN", (PRESERVING,), "NULLs as SQL has them"),
+    Aggregate: OperatorEntry(
         "GROUP BY, aggregates without GROUP BY",
         (ADDITIVE, EXTREMUM, TOUCHED, RECOMPUTED),
         "by function, see below; without a key, other functions are recomputed",
     ),
-    Distinct: Entry("DISTINCT, UNION", (ADDITIVE,), "a count per row is kept"),
-    UnionAll: Entry("UNION ALL", (LINEAR,)),
-    Negate: Entry("(only inside deltas)", (LINEAR,)),
-    Window: Entry("OVER (PARTITION BY …)", (TOUCHED,), "without PARTITION BY: FULL only"),
-    TopK: Entry(
+    Distinct: OperatorEntry("DISTINCT, UNION", (ADDITIVE,), "a count per row is kept"),
+    UnionAll: OperatorEntry("UNION ALL", (LINEAR,)),
+    Negate: OperatorEntry("(only inside deltas)", (LINEAR,)),
+    Window: OperatorEntry("OVER (PARTITION BY …)", (TOUCHED,), "without PARTITION BY: FULL only"),
+    TopK: OperatorEntry(
         "ORDER BY … LIMIT, first rows per group",
         (TOUCHED, RECOMPUTED),
         "at the top of a query a reserve of rows is kept",
     ),
-    Generate: Entry("LATERAL VIEW, explode", (LINEAR,)),
-    Expand: Entry("GROUPING SETS, ROLLUP, CUBE", (LINEAR,), "with the aggregate above it"),
+    Generate: OperatorEntry("LATERAL VIEW, explode", (LINEAR,)),
+    Expand: OperatorEntry("GROUPING SETS, ROLLUP, CUBE", (LINEAR,), "with the aggregate above it"),
 }
 
 

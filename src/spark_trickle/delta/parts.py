@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from spark_trickle.delta.additive import Stored, delta_state
+from spark_trickle.delta.additive import StoredState, delta_state
 from spark_trickle.delta.change import Change, difference
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.extremum import delta_extremum
@@ -14,7 +14,7 @@ from spark_trickle.delta.segment import Part, Strategy, core
 from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.ir.nodes import Aggregate, Filter, Node, Project, Scan, SemiJoin
 from spark_trickle.ir.types import Schema, Version
-from spark_trickle.ir.walk import Ids, fresh_ids, scans, with_children
+from spark_trickle.ir.walk import ColumnIds, fresh_ids, scans, with_children
 
 
 def delta_part(
@@ -38,13 +38,13 @@ def delta_part(
             delta = _change(part.plan.input, changed, ids, nearby=nearby).delta
             if delta is None:
                 return None
-            return delta_state(Stored(part.plan, part.name, part.columns), delta, ids)
+            return delta_state(StoredState(part.plan, part.name, part.columns), delta, ids)
         case Strategy.EXTREMUM:
             assert isinstance(part.plan, Aggregate)
             change = _change(part.plan.input, changed, ids, nearby=nearby)
             if change.delta is None:
                 return None
-            stored = Stored(part.plan, part.name, part.columns)
+            stored = StoredState(part.plan, part.name, part.columns)
             return delta_extremum(stored, part.extrema, change, insert_only, ids)
         case Strategy.TOUCHED:
             return _delta_touched(part, part.plan, changed, ids)
@@ -52,7 +52,7 @@ def delta_part(
             assert_never(part.strategy)
 
 
-def _change(plan: Node, changed: frozenset[str], ids: Ids, *, nearby: bool) -> Change:
+def _change(plan: Node, changed: frozenset[str], ids: ColumnIds, *, nearby: bool) -> Change:
     """How a plan changes. Over few rows, after - before is as good, and often the smaller plan.
 
     D(x) = x(after) - x(before) whatever the tables hold, so also when they hold only what D(x)
@@ -66,7 +66,7 @@ def _change(plan: Node, changed: frozenset[str], ids: Ids, *, nearby: bool) -> C
     return replace(change, delta=subtracted) if shorter else change
 
 
-def _delta_touched(part: Part, plan: Node, changed: frozenset[str], ids: Ids) -> Node | None:
+def _delta_touched(part: Part, plan: Node, changed: frozenset[str], ids: ColumnIds) -> Node | None:
     """Like the touched-keys law, but what is replaced is read from the stored part.
 
     That saves the recomputation at before, and it is exact even where a recomputation would not

@@ -16,12 +16,12 @@ from spark_trickle.delta.restrict import key_set, restrict, worth_restricting
 from spark_trickle.ir.nodes import AntiJoin, Filter, Node, OuterJoin, SemiJoin
 from spark_trickle.ir.scalars import conjunction, ref
 from spark_trickle.ir.types import Column, Schema
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 
 Preserving = OuterJoin | SemiJoin | AntiJoin
 
 
-def delta_preserving(node: Preserving, left: Change, right: Change, ids: Ids) -> Node | None:
+def delta_preserving(node: Preserving, left: Change, right: Change, ids: ColumnIds) -> Node | None:
     """The left delta against the right after, then the left rows whose partners changed."""
     terms: list[Node] = []
     if left.delta is not None:
@@ -32,7 +32,9 @@ def delta_preserving(node: Preserving, left: Change, right: Change, ids: Ids) ->
     return total(terms)
 
 
-def _touched_left(node: Preserving, before: Node, right: Change, delta: Node, ids: Ids) -> Node:
+def _touched_left(
+    node: Preserving, before: Node, right: Change, delta: Node, ids: ColumnIds
+) -> Node:
     pairs = key_pairs(node)
     rows: Node = SemiJoin(before, delta, node.conditions)
     if not pairs:
@@ -65,7 +67,7 @@ def _present(column: Column) -> exp.Expression:
     return exp.Not(this=exp.Is(this=ref(column), expression=exp.null()))
 
 
-def _reachable(node: Preserving, rows: Node, right: Node, ids: Ids) -> Node:
+def _reachable(node: Preserving, rows: Node, right: Node, ids: ColumnIds) -> Node:
     """The right side, restricted to the keys of ``rows`` where that saves work."""
     pairs = key_pairs(node)
     if not pairs or not worth_restricting(right):

@@ -35,13 +35,13 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import column_id, ref
 from spark_trickle.ir.types import Column, Schema
-from spark_trickle.ir.walk import Ids, nodes
+from spark_trickle.ir.walk import ColumnIds, nodes
 
 
 class KeySet:
     """A set of keys: ``plan`` has one row for each; equal parts of it are the same object."""
 
-    def __init__(self, plan: Node, ids: Ids) -> None:
+    def __init__(self, plan: Node, ids: ColumnIds) -> None:
         self.plan = plan
         self._ids = ids
         self._parts: dict[tuple[int, ...], KeySet] = {}
@@ -57,7 +57,7 @@ class KeySet:
         return self._parts[positions]
 
 
-def key_set(rows: Node, keys: Schema, ids: Ids) -> KeySet:
+def key_set(rows: Node, keys: Schema, ids: ColumnIds) -> KeySet:
     """The keys that occur in ``rows``, whatever their weights; perhaps some more."""
     parts = []
     for plan, own in key_sources(rows, tuple(key.id for key in keys)):

@@ -23,7 +23,7 @@ from enum import Enum
 from sqlglot import exp
 
 from spark_trickle.delta.layout import clustered, likely_key
-from spark_trickle.delta.state import State, finalised, state_of
+from spark_trickle.delta.state import AggregateState, finalised, state_of
 from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.ir.aggregates import Extremum, Other, classify
 from spark_trickle.ir.explain import explain
@@ -42,7 +42,7 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import column_id, column_ids, conjunction, ref
 from spark_trickle.ir.types import Column, Schema, TableSchema
-from spark_trickle.ir.walk import Ids, children, fresh_copy, fresh_ids, scans, with_children
+from spark_trickle.ir.walk import ColumnIds, children, fresh_copy, fresh_ids, scans, with_children
 
 RESULT = "__result"
 """The name under which the result's own stored rows are scanned."""
@@ -87,7 +87,7 @@ def cut(
     names = outputs or tuple(column.name for column in plan.columns)
     columns = tuple(replace(c, name=n) for c, n in zip(plan.columns, names, strict=True))
     stored = core(plan)
-    if isinstance(stored, Keyed) and scans(stored) and state_for(stored, Ids(0)) is None:
+    if isinstance(stored, Keyed) and scans(stored) and state_for(stored, ColumnIds(0)) is None:
         shown = {column.id: column for column in columns}
         own = [shown.get(id) for id in _passed(plan, stored, keys_of(stored))]
         keys = tuple(column for column in own if column is not None)
@@ -105,7 +105,7 @@ def cut(
 
 
 class _Cutter:
-    def __init__(self, sources: Mapping[str, TableSchema], ids: Ids) -> None:
+    def __init__(self, sources: Mapping[str, TableSchema], ids: ColumnIds) -> None:
         self.parts: list[Part] = []
         self._sources = sources
         self._ids = ids
@@ -200,7 +200,7 @@ def filtered_first(node: Node, is_value: Callable[[Node], bool]) -> Node:
     return node
 
 
-def state_for(node: Keyed, ids: Ids) -> State | None:
+def state_for(node: Keyed, ids: ColumnIds) -> AggregateState | None:
     """The additive state of a keyed operator, None where it has none."""
     match node:
         case Aggregate() | Distinct():
@@ -264,6 +264,6 @@ def _stored_names(columns: Schema) -> tuple[Column, ...]:
 
 
 def _signature(plan: Node) -> str:
-    copy = fresh_copy(plan, Ids(0))
+    copy = fresh_copy(plan, ColumnIds(0))
     types = " ".join(column.type.sql() for column in copy.columns)
     return f"{explain(copy)}{types}"

@@ -24,7 +24,7 @@ from spark_trickle.ir.decimals import decimal_parameters
 from spark_trickle.ir.nodes import Aggregate, Distinct, Node, Project
 from spark_trickle.ir.scalars import column_id, ref, substitute
 from spark_trickle.ir.types import Column
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 
 ROWS = "__rows"
 """The number of rows of a group."""
@@ -34,7 +34,7 @@ SAFE_SCALE = 6
 
 
 @dataclass(frozen=True)
-class State:
+class AggregateState:
     """``aggregate`` computes keys, row count and states; ``values`` reads the results off them."""
 
     aggregate: Aggregate
@@ -46,7 +46,7 @@ class State:
     """The sums that count rows of the group: from 0 to ``__rows``."""
 
 
-def state_of(node: Aggregate | Distinct, ids: Ids) -> State | None:
+def state_of(node: Aggregate | Distinct, ids: ColumnIds) -> AggregateState | None:
     """The state that maintains an aggregate, or None if one of its calls has none."""
     if isinstance(node, Distinct):
         node = Aggregate(node.input, node.columns, ())
@@ -69,13 +69,13 @@ def state_of(node: Aggregate | Distinct, ids: Ids) -> State | None:
             case Other():
                 raise AssertionError("refused above")
     aggregate = Aggregate(node.input, node.keys, tuple(states.calls))
-    return State(aggregate, tuple(values), tuple(states.extrema), tuple(states.counts))
+    return AggregateState(aggregate, tuple(values), tuple(states.extrema), tuple(states.counts))
 
 
 class _States:
     """The state columns so far; equal states are kept once."""
 
-    def __init__(self, ids: Ids, *, scalar: bool) -> None:
+    def __init__(self, ids: ColumnIds, *, scalar: bool) -> None:
         rows = ids.column(ROWS, BIGINT, nullable=False)
         self.calls: list[tuple[Column, exp.Expression]] = [(rows, exp.Count(this=exp.Star()))]
         self.extrema: list[tuple[Column, Extremum]] = []
@@ -151,7 +151,7 @@ def _key(term: Term) -> str:
     return f"{term.value.sql()} {term.type.sql()}"
 
 
-def finalised(state: State, rows: Node) -> Node:
+def finalised(state: AggregateState, rows: Node) -> Node:
     """The outputs of the aggregate over stored states; columns of ``rows`` match by position."""
     pairs = zip(state.aggregate.columns, rows.columns, strict=True)
     stored: dict[int, exp.Expression] = {own.id: ref(column) for own, column in pairs}

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import Filter, Node, Scan
 from spark_trickle.ir.scalars import column_id, column_ids, conjunction, conjuncts
-from spark_trickle.ir.temporal import Edge, Timed, clock_calls
+from spark_trickle.ir.temporal import Timed, TimeEdge, clock_calls
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import expressions, nodes, transform_up
 
@@ -62,10 +62,10 @@ def clock_left(plan: Node) -> exp.Expression | None:
     return next(calls, None)
 
 
-def _split(predicate: exp.Expression, scan: Scan) -> tuple[list[Edge], list[exp.Expression]]:
+def _split(predicate: exp.Expression, scan: Scan) -> tuple[list[TimeEdge], list[exp.Expression]]:
     """The temporal filters of a conjunction over a scan, and what else it asks."""
     columns = {column.id: column for column in scan.columns}
-    edges: list[Edge] = []
+    edges: list[TimeEdge] = []
     rest: list[exp.Expression] = []
     for part in conjuncts(predicate):
         comparisons = list(_comparisons(part))
@@ -99,7 +99,7 @@ def _comparison(kind: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.
     return made
 
 
-def _edge(part: exp.Expression, columns: dict[int, Column]) -> Edge | None:
+def _edge(part: exp.Expression, columns: dict[int, Column]) -> TimeEdge | None:
     """A comparison of one column with the clock that says: the column lies in a range."""
     operator = _OPERATORS.get(type(part))
     if operator is None:
@@ -115,7 +115,7 @@ def _edge(part: exp.Expression, columns: dict[int, Column]) -> Edge | None:
         return None
     if not _meet(column.type, value.type) or value.find(exp.Query, exp.Lambda):
         return None
-    return Edge(column.name, column.type, operator, value)
+    return TimeEdge(column.name, column.type, operator, value)
 
 
 def _meet(column: exp.DataType, value: object) -> bool:

@@ -12,7 +12,7 @@ from spark_trickle.delta.change import Change, difference
 from spark_trickle.delta.restrict import key_set, restrict
 from spark_trickle.ir.nodes import Aggregate, Distinct, Node, TopK, Window
 from spark_trickle.ir.types import Schema
-from spark_trickle.ir.walk import Ids, with_children
+from spark_trickle.ir.walk import ColumnIds, with_children
 
 Keyed = Aggregate | Distinct | Window | TopK
 
@@ -28,7 +28,7 @@ def keys_of(node: Keyed) -> Schema:
             return node.partition_by
 
 
-def delta_keyed(node: Keyed, input: Change, ids: Ids) -> Node | None:
+def delta_keyed(node: Keyed, input: Change, ids: ColumnIds) -> Node | None:
     """Recompute the touched keys on both versions."""
     if input.delta is None:
         return None
@@ -39,7 +39,7 @@ def delta_keyed(node: Keyed, input: Change, ids: Ids) -> Node | None:
     return touched(input, keys_of(node), apply, ids)
 
 
-def touched(input: Change, keys: Schema, apply: Callable[[Node], Node], ids: Ids) -> Node:
+def touched(input: Change, keys: Schema, apply: Callable[[Node], Node], ids: ColumnIds) -> Node:
     """``apply`` on the rows of the touched keys, after minus before."""
     assert input.delta is not None
     if not keys:

@@ -8,11 +8,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from spark_trickle.sql.pg import types as t
-from spark_trickle.sql.pg.queries import Columns
+from spark_trickle.sql.pg.queries import PgColumns
 from spark_trickle.sql.pg.types import PgType, from_spark
 
 
-def arrow_columns(rows: pa.Table) -> Columns:
+def arrow_columns(rows: pa.Table) -> PgColumns:
     """The columns of rows that are in this process."""
     return [(field.name, _type(field.type)) for field in rows.schema]
 

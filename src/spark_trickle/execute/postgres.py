@@ -22,7 +22,7 @@ from spark_trickle.execute.states import StatementState, TransactionState
 from spark_trickle.sql.pg.changes import assignments, columns_of, insert, plain_table, target_scope
 from spark_trickle.sql.pg.expressions import Expressions
 from spark_trickle.sql.pg.parts import all_known
-from spark_trickle.sql.pg.queries import Columns, Lookup, Relation
+from spark_trickle.sql.pg.queries import Lookup, PgColumns, PgRelation
 from spark_trickle.sql.pg.types import PgType, from_spark, refuse
 from spark_trickle.sql.postgres import parse_postgres, tables_named
 from spark_trickle.statements import parse as ast
@@ -39,7 +39,7 @@ _numbers = itertools.count(1)
 def lookup_in(state: StatementState, used: str = DEFAULT_SCHEMA) -> Lookup:
     """The columns of a state's tables; ``used``: the schema of names without one."""
 
-    def lookup(schema: str, name: str) -> Columns | None:
+    def lookup(schema: str, name: str) -> PgColumns | None:
         try:
             table = state.table(TableName(schema or used, name))
         except NotFoundError:
@@ -49,7 +49,7 @@ def lookup_in(state: StatementState, used: str = DEFAULT_SCHEMA) -> Lookup:
     return lookup
 
 
-def table_columns(table: Table) -> Columns:
+def table_columns(table: Table) -> PgColumns:
     return [
         (column.name, from_spark(exp.DataType.build(column.type, dialect="spark")))
         for column in table.columns
@@ -99,7 +99,7 @@ class PostgresRunner:
         self._tree = tree
         used = engine.names.schema
         self._state = Before(state, tables_named(tree), used)
-        self._tables: dict[str, Columns] = {}
+        self._tables: dict[str, PgColumns] = {}
         plain = lookup_in(self._state, used)
         self._lookup: Lookup = lambda schema, name: (
             self._tables.get(name) if schema == _OURS else plain(schema, name)
@@ -291,7 +291,7 @@ class PostgresRunner:
         if str(conflict.args["action"].this).upper() != "DO NOTHING":
             scope, _, columns = target_scope(target, self._lookup)
             given = [(n, ty) for n, ty in columns if n in names]
-            scope.relations.append(Relation("excluded", given))
+            scope.relations.append(PgRelation("excluded", given))
             expressions = Expressions(scope)
             changes = [
                 exp.EQ(this=exp.column(name, quoted=True), expression=value)
@@ -318,7 +318,7 @@ class PostgresRunner:
         place = plain_table(table)
         return TableName(place.db or self._engine.names.schema, place.name)
 
-    def _keep(self, rows: pa.Table, columns: Columns | None = None) -> str:
+    def _keep(self, rows: pa.Table, columns: PgColumns | None = None) -> str:
         """Rows as a relation that the rest of the statement can read; its name."""
         name = f"__step_{next(_numbers)}"
         self._tables[name] = columns or arrow_columns(rows)

@@ -20,7 +20,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.execute.states import StatementState, table_name
 from spark_trickle.ir.types import Column, TableSchema
-from spark_trickle.sql.bind.plan import Bound, bind
+from spark_trickle.sql.bind.plan import BoundQuery, bind
 from spark_trickle.statements.names import TableReference, find_tables
 from spark_trickle.statements.splices import Splice, Spliced, TextBuilder, quoted, splice_names
 from spark_trickle.statements.tokens import tokenize
@@ -113,7 +113,7 @@ def _with(sql: str, listed: str) -> tuple[int, str]:
     return tokens[0].end, f" {listed},"
 
 
-def compiled(view: View, state: StatementState) -> Bound:
+def compiled(view: View, state: StatementState) -> BoundQuery:
     """A view's query bound to the tables of now; without a plan where only Spark can tell."""
     found = _bound(view.sql, state)
     if found.plan is not None and view.columns and len(view.columns) != len(found.names):
@@ -123,14 +123,14 @@ def compiled(view: View, state: StatementState) -> Bound:
     return found
 
 
-def _bound(sql: str, state: StatementState) -> Bound:
+def _bound(sql: str, state: StatementState) -> BoundQuery:
     try:
         text = expanded(sql, lambda name: find_view(state, name)).text.text
         if any(r.name.key[0] in RELATIONS for r in find_tables(text) if len(r.name.parts) == 2):
-            return Bound(None, ())
+            return BoundQuery(None, ())
         return bind(text, sources_for(_tables(text, state)), hint=partial(_hint, state))
     except UnsupportedQueryError:  # which stream tables refuse, and Spark may know
-        return Bound(None, ())
+        return BoundQuery(None, ())
 
 
 def _hint(state: StatementState, name: str, known: Iterable[str]) -> str:

@@ -99,7 +99,7 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.CountIf: "count_if",
 }
 
-Rule = Callable[[list[exp.Expression], exp.Expression | None], Maintenance]
+MaintenanceRule = Callable[[list[exp.Expression], exp.Expression | None], Maintenance]
 
 
 def _count(arguments: list[exp.Expression], condition: exp.Expression | None) -> Maintenance:
@@ -173,7 +173,7 @@ def _max(arguments: list[exp.Expression], condition: exp.Expression | None) -> M
     return Extremum(_only_where(arguments[0], condition), largest=True)
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, MaintenanceRule] = {
     "avg": _average,
     "bool_and": _bool_and,
     "bool_or": _bool_or,

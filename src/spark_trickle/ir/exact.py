@@ -13,10 +13,10 @@ from enum import Enum
 
 EPOCH = date(1970, 1, 1).toordinal()
 """The day from which dates are counted."""
-Value = bool | int | float | str | bytes | None
+ExactValue = bool | int | float | str | bytes | None
 
 
-class Kind(Enum):
+class ExactKind(Enum):
     """Spark's types, as far as they are exact; DOUBLE only as the result of a division."""
 
     BOOLEAN = "BOOLEAN"
@@ -37,22 +37,32 @@ class Kind(Enum):
     """Any other type: a value of it can be NULL or not, and that is all we know of it."""
 
 
-INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
-_INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20}
-KEYS = frozenset(Kind) - {Kind.DOUBLE, Kind.VOID, Kind.OPAQUE}
+INTEGER_BITS = {
+    ExactKind.TINYINT: 8,
+    ExactKind.SMALLINT: 16,
+    ExactKind.INT: 32,
+    ExactKind.BIGINT: 64,
+}
+_INTEGER_DIGITS = {
+    ExactKind.TINYINT: 3,
+    ExactKind.SMALLINT: 5,
+    ExactKind.INT: 10,
+    ExactKind.BIGINT: 20,
+}
+KEYS = frozenset(ExactKind) - {ExactKind.DOUBLE, ExactKind.VOID, ExactKind.OPAQUE}
 """Types whose values are equal just when Spark says so, and can therefore be keys of groups."""
 
 
 @dataclass(frozen=True)
-class Type:
+class ExactType:
     """A type; ``precision`` and ``scale`` are a decimal's."""
 
-    kind: Kind
+    kind: ExactKind
     precision: int = 0
     scale: int = 0
 
     def __str__(self) -> str:
-        if self.kind is Kind.DECIMAL:
+        if self.kind is ExactKind.DECIMAL:
             return f"DECIMAL({self.precision}, {self.scale})"
         return str(self.kind.value)
 
@@ -63,7 +73,7 @@ class Type:
     @property
     def digits(self) -> tuple[int, int] | None:
         """Precision and scale that hold every value of an exact number; None of other types."""
-        if self.kind is Kind.DECIMAL:
+        if self.kind is ExactKind.DECIMAL:
             return self.precision, self.scale
         return (_INTEGER_DIGITS[self.kind], 0) if self.integral else None
 
@@ -120,27 +130,27 @@ class Input:
 
     index: int
     name: str
-    type: Type
+    type: ExactType
 
 
 @dataclass(frozen=True)
 class Constant:
     """A value."""
 
-    value: Value
-    type: Type
+    value: ExactValue
+    type: ExactType
 
 
 @dataclass(frozen=True)
-class Call:
+class Operation:
     """An operation; its arguments have the types it needs."""
 
     op: Op
     args: tuple[Exact, ...]
-    type: Type
+    type: ExactType
 
 
-Exact = Input | Constant | Call
+Exact = Input | Constant | Operation
 
 
 def show(expression: Exact) -> str:
@@ -150,21 +160,21 @@ def show(expression: Exact) -> str:
             return expression.name
         case Constant():
             return _constant(expression)
-        case Call(op=Op.CAST):
+        case Operation(op=Op.CAST):
             return f"CAST({show(expression.args[0])} AS {expression.type})"
-        case Call(op=Op.CASE):
+        case Operation(op=Op.CASE):
             *pairs, default = map(show, expression.args)
             whens = zip(pairs[::2], pairs[1::2], strict=True)
             text = " ".join(f"WHEN {test} THEN {value}" for test, value in whens)
             return f"CASE {text} ELSE {default} END"
-        case Call(op=Op.IN):
+        case Operation(op=Op.IN):
             first, *others = map(show, expression.args)
             return f"({first} IN ({', '.join(others)}))"
-        case Call(op=Op.IS_NULL):
+        case Operation(op=Op.IS_NULL):
             return f"({show(expression.args[0])} IS NULL)"
-        case Call(op=op) if op in NAMED:
+        case Operation(op=op) if op in NAMED:
             return f"{expression.op.value}({', '.join(map(show, expression.args))})"
-        case Call():
+        case Operation():
             return f"({f' {expression.op.value} '.join(map(show, expression.args))})"
 
 
@@ -174,11 +184,11 @@ def _constant(constant: Constant) -> str:
         return "NULL"
     if isinstance(value, str):
         return "'" + value.replace("'", "\\'") + "'"
-    if constant.type.kind is Kind.DECIMAL and scale:
+    if constant.type.kind is ExactKind.DECIMAL and scale:
         assert isinstance(value, int)
         text = f"{abs(value):0{scale + 1}}"
         return f"{'-' if value < 0 else ''}{text[:-scale]}.{text[-scale:]}"
-    if constant.type.kind is Kind.DATE:
+    if constant.type.kind is ExactKind.DATE:
         assert isinstance(value, int)
         return f"DATE '{date.fromordinal(value + EPOCH)}'"
     return str(value).upper() if isinstance(value, bool) else repr(value)

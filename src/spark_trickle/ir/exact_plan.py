@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from spark_trickle.ir.exact import Exact, Input, Type
+from spark_trickle.ir.exact import Exact, ExactType, Input
 from spark_trickle.ir.types import Version
 
-Columns = tuple[Type, ...]
+ExactColumns = tuple[ExactType, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Read:
     inputs: tuple[Input, ...]
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ExactColumns:
         return tuple(column.type for column in self.inputs)
 
 
@@ -34,27 +34,27 @@ class Constants:
     """Rows of constant expressions."""
 
     rows: tuple[tuple[Exact, ...], ...]
-    columns: Columns
+    columns: ExactColumns
 
 
 @dataclass(frozen=True, eq=False)
 class Map:
     """For each row one row per list of expressions."""
 
-    input: Relation
+    input: ExactPlan
     projections: tuple[tuple[Exact, ...], ...]
-    columns: Columns
+    columns: ExactColumns
 
 
 @dataclass(frozen=True, eq=False)
 class Keep:
     """The rows for which a test is TRUE."""
 
-    input: Relation
+    input: ExactPlan
     test: Exact
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ExactColumns:
         return self.input.columns
 
 
@@ -82,19 +82,19 @@ class Paired:
     """Two inputs; ``rest`` reads the columns of the left one, then those of the right one."""
 
     kind: Match
-    left: Relation
-    right: Relation
+    left: ExactPlan
+    right: ExactPlan
     equal: tuple[Equal, ...]
     rest: Exact | None
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ExactColumns:
         if self.kind in (Match.SEMI, Match.ANTI):
             return self.left.columns
         return self.left.columns + self.right.columns
 
 
-class Function(Enum):
+class ExactAggregate(Enum):
     """Aggregates of exact values."""
 
     COUNT_ROWS = "count(*)"
@@ -108,30 +108,30 @@ class Function(Enum):
 class Aggregated:
     """One aggregate; ``value`` is None for count(*)."""
 
-    function: Function
+    function: ExactAggregate
     value: Exact | None
-    type: Type
+    type: ExactType
 
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
     """One row per key; ``outputs`` read the keys, then the aggregates."""
 
-    input: Relation
+    input: ExactPlan
     keys: tuple[Exact, ...]
     aggregates: tuple[Aggregated, ...]
     outputs: tuple[Exact, ...]
-    columns: Columns
+    columns: ExactColumns
 
 
 @dataclass(frozen=True, eq=False)
 class Once:
     """Every row once, whatever its weight."""
 
-    input: Relation
+    input: ExactPlan
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ExactColumns:
         return self.input.columns
 
 
@@ -139,18 +139,18 @@ class Once:
 class All:
     """The rows of all inputs."""
 
-    inputs: tuple[Relation, ...]
-    columns: Columns
+    inputs: tuple[ExactPlan, ...]
+    columns: ExactColumns
 
 
 @dataclass(frozen=True, eq=False)
 class Less:
     """The rows with the sign of their weight flipped."""
 
-    input: Relation
+    input: ExactPlan
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ExactColumns:
         return self.input.columns
 
 
@@ -167,15 +167,15 @@ class Sorting:
 class First:
     """The first ``limit`` rows after ``offset`` of each partition."""
 
-    input: Relation
+    input: ExactPlan
     partition: tuple[int, ...]
     order: tuple[Sorting, ...]
     limit: int
     offset: int
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ExactColumns:
         return self.input.columns
 
 
-Relation = Read | Constants | Map | Keep | Paired | Grouped | Once | All | Less | First
+ExactPlan = Read | Constants | Map | Keep | Paired | Grouped | Once | All | Less | First

@@ -61,7 +61,7 @@ def _constant(call: exp.Expression, micros: int) -> exp.Expression:
 
 
 @dataclass(frozen=True)
-class Edge:
+class TimeEdge:
     """``column operator value``, where the value follows from the clock."""
 
     column: str
@@ -79,7 +79,7 @@ class Timed:
     """The rows of a source that temporal filters let through: it is scanned under a name of its own."""
 
     source: str
-    edges: tuple[Edge, ...]
+    edges: tuple[TimeEdge, ...]
 
     @property
     def name(self) -> str:

@@ -31,7 +31,7 @@ from spark_trickle.ir.scalars import column_ids, ref, substitute
 from spark_trickle.ir.types import Column, Schema, Version
 
 
-class Ids:
+class ColumnIds:
     """Hands out column ids that no other column of the plan has."""
 
     def __init__(self, used: int = 0) -> None:
@@ -47,9 +47,9 @@ class Ids:
         return self.column(column.name, column.type, column.nullable)
 
 
-def fresh_ids(*nodes: Node) -> Ids:
+def fresh_ids(*nodes: Node) -> ColumnIds:
     """Ids above every id that occurs in the given plans."""
-    return Ids(max((max_id(node) for node in nodes), default=0))
+    return ColumnIds(max((max_id(node) for node in nodes), default=0))
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -256,7 +256,7 @@ def rename(node: Node, mapping: Mapping[int, Column]) -> Node:
     return transform_up(node, rule)
 
 
-def fresh_copy(node: Node, ids: Ids) -> Node:
+def fresh_copy(node: Node, ids: ColumnIds) -> Node:
     """The same plan with a new id for every column, so that it can stand beside the original.
 
     Outputs keep their positions: ``zip(node.columns, fresh_copy(node, ids).columns)`` pairs them.

@@ -12,7 +12,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
 from spark_trickle.errors import ExecutionError
-from spark_trickle.ir.exact import INTEGER_BITS, Call, Constant, Exact, Input, Kind, Op, Type, show
+from spark_trickle.ir.exact import (
+    INTEGER_BITS,
+    Constant,
+    Exact,
+    ExactKind,
+    ExactType,
+    Input,
+    Op,
+    Operation,
+    show,
+)
 from spark_trickle.local import texts
 
 Row = Sequence[Any]
@@ -27,13 +37,13 @@ def function_of(expression: Exact) -> Function:
         case Constant():
             value = expression.value
             return lambda _: value
-        case Call():
+        case Operation():
             return _folded(expression, _call(expression))
         case _:
             assert_never(expression)
 
 
-def _folded(call: Call, function: Function) -> Function:
+def _folded(call: Operation, function: Function) -> Function:
     """A value that depends on no row is computed once; an error waits until somebody asks."""
     if not all(isinstance(argument, Constant) for argument in call.args):
         return function
@@ -44,7 +54,7 @@ def _folded(call: Call, function: Function) -> Function:
     return lambda _: value
 
 
-def _call(call: Call) -> Function:  # noqa: C901  one case per operator
+def _call(call: Operation) -> Function:  # noqa: C901  one case per operator
     args = [function_of(argument) for argument in call.args]
     match call.op:
         case Op.AND:
@@ -144,7 +154,7 @@ def _or(parts: list[Function]) -> Function:
     return function
 
 
-def _in(call: Call, args: list[Function]) -> Function:
+def _in(call: Operation, args: list[Function]) -> Function:
     value, *others = args
     if all(isinstance(argument, Constant) for argument in call.args[1:]):
         values = {other(()) for other in others}
@@ -194,13 +204,13 @@ def _coalesce(args: list[Function]) -> Function:
 # Numbers
 
 
-def _operation(call: Call) -> Callable[[Any, Any], Any]:
+def _operation(call: Operation) -> Callable[[Any, Any], Any]:
     plain = _COMPARISONS.get(call.op)
     if plain is not None:
         return plain
-    if call.type.kind is Kind.DOUBLE:
+    if call.type.kind is ExactKind.DOUBLE:
         return _float_division(call)
-    compute = _decimal(call) if call.type.kind is Kind.DECIMAL else _INTEGERS[call.op](call)
+    compute = _decimal(call) if call.type.kind is ExactKind.DECIMAL else _INTEGERS[call.op](call)
     fits = checker(call.type)
     code = _OVERFLOWS.get(call.type.kind, "ARITHMETIC_OVERFLOW")
 
@@ -214,9 +224,9 @@ def _operation(call: Call) -> Callable[[Any, Any], Any]:
 
 
 _OVERFLOWS = {
-    Kind.DECIMAL: "NUMERIC_VALUE_OUT_OF_RANGE",
-    Kind.TINYINT: "BINARY_ARITHMETIC_OVERFLOW",
-    Kind.SMALLINT: "BINARY_ARITHMETIC_OVERFLOW",
+    ExactKind.DECIMAL: "NUMERIC_VALUE_OUT_OF_RANGE",
+    ExactKind.TINYINT: "BINARY_ARITHMETIC_OVERFLOW",
+    ExactKind.SMALLINT: "BINARY_ARITHMETIC_OVERFLOW",
 }
 _COMPARISONS: dict[Op, Callable[[Any, Any], bool]] = {
     Op.EQUAL: operator.eq,
@@ -228,17 +238,17 @@ _COMPARISONS: dict[Op, Callable[[Any, Any], bool]] = {
 }
 
 
-def _quotient(call: Call) -> Callable[[int, int], int]:
+def _quotient(call: Operation) -> Callable[[int, int], int]:
     divisor = _divisor(call, "DIVIDE_BY_ZERO")
     return lambda a, b: _truncated(a, divisor(b))
 
 
-def _remainder(call: Call) -> Callable[[int, int], int]:
+def _remainder(call: Operation) -> Callable[[int, int], int]:
     divisor = _divisor(call, "REMAINDER_BY_ZERO")
     return lambda a, b: _rest(a, divisor(b))
 
 
-_INTEGERS: dict[Op, Callable[[Call], Callable[[int, int], int]]] = {
+_INTEGERS: dict[Op, Callable[[Operation], Callable[[int, int], int]]] = {
     Op.ADD: lambda _: operator.add,
     Op.SUBTRACT: lambda _: operator.sub,
     Op.MULTIPLY: lambda _: operator.mul,
@@ -247,7 +257,7 @@ _INTEGERS: dict[Op, Callable[[Call], Callable[[int, int], int]]] = {
 }
 
 
-def _float_division(call: Call) -> Callable[[float, float], float]:
+def _float_division(call: Operation) -> Callable[[float, float], float]:
     def divide(a: float, b: float) -> float:
         if b == 0:
             raise failed("DIVIDE_BY_ZERO", call)
@@ -256,7 +266,7 @@ def _float_division(call: Call) -> Callable[[float, float], float]:
     return divide
 
 
-def _decimal(call: Call) -> Callable[[int, int], int]:
+def _decimal(call: Operation) -> Callable[[int, int], int]:
     """Decimals as integers without their points, rounded once, to the scale of the result."""
     s1, s2, scale = (t.scale for t in (call.args[0].type, call.args[1].type, call.type))
     wide = max(s1, s2)
@@ -276,7 +286,7 @@ def _decimal(call: Call) -> Callable[[int, int], int]:
     return lambda a, b: rescaled(a * left + b * right, wide, scale)
 
 
-def _divisor(call: Call, code: str) -> Callable[[int], int]:
+def _divisor(call: Operation, code: str) -> Callable[[int], int]:
     def checked(value: int) -> int:
         if value == 0:
             raise failed(code, call)
@@ -307,7 +317,7 @@ def _rest(a: int, b: int) -> int:
     return a - b * _truncated(a, b)
 
 
-def _negated(call: Call) -> Callable[[int], int]:
+def _negated(call: Operation) -> Callable[[int], int]:
     fits = checker(call.type)
 
     def negate(value: int) -> int:
@@ -318,24 +328,24 @@ def _negated(call: Call) -> Callable[[int], int]:
     return negate
 
 
-def checker(type: Type) -> Callable[[int], bool]:
+def checker(type: ExactType) -> Callable[[int], bool]:
     """Whether a number fits a type."""
-    if type.kind is Kind.DECIMAL:
+    if type.kind is ExactKind.DECIMAL:
         bound = 10**type.precision
         return lambda value: -bound < value < bound
     half = 1 << (INTEGER_BITS[type.kind] - 1)
     return lambda value: -half <= value < half
 
 
-def _cast(call: Call) -> Callable[[Any], Any]:
+def _cast(call: Operation) -> Callable[[Any], Any]:
     given, target = call.args[0].type, call.type
-    if target.kind is Kind.DOUBLE:
+    if target.kind is ExactKind.DOUBLE:
         unit = 10**given.scale
         return lambda value: value / unit  # correctly rounded, as Spark does
-    if given.kind is Kind.DOUBLE:
+    if given.kind is ExactKind.DOUBLE:
         return _whole(call)
     fits = checker(target)
-    decimal = target.kind is Kind.DECIMAL
+    decimal = target.kind is ExactKind.DECIMAL
     code = "NUMERIC_VALUE_OUT_OF_RANGE" if decimal else "CAST_OVERFLOW"
     unit = 10**given.scale
 
@@ -348,7 +358,7 @@ def _cast(call: Call) -> Callable[[Any], Any]:
     return convert
 
 
-def _whole(call: Call) -> Callable[[float], int]:
+def _whole(call: Operation) -> Callable[[float], int]:
     """A double as BIGINT: towards zero; 2^63, the double nearest to the largest BIGINT, is that."""
     end = 1 << 63
 
@@ -370,7 +380,7 @@ _REASONS = {
 }
 
 
-def failed(code: str, call: Call) -> ExecutionError:
+def failed(code: str, call: Operation) -> ExecutionError:
     """The error that Spark raises, under its own code."""
     reason = _REASONS[code].format(type=call.type)
     return ExecutionError(

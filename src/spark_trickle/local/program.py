@@ -20,8 +20,9 @@ from spark_trickle.ir.exact_plan import (
     Aggregated,
     All,
     Constants,
+    ExactAggregate,
+    ExactPlan,
     First,
-    Function,
     Grouped,
     Keep,
     Less,
@@ -30,7 +31,6 @@ from spark_trickle.ir.exact_plan import (
     Once,
     Paired,
     Read,
-    Relation,
 )
 from spark_trickle.local.evaluate import checker, function_of
 
@@ -61,7 +61,7 @@ class _Context:
 class Program:
     """A plan as a function."""
 
-    def __init__(self, plan: Relation) -> None:
+    def __init__(self, plan: ExactPlan) -> None:
         self.plan = plan
         self._steps: dict[int, Step] = {}
         self._first = self._step(plan)
@@ -73,7 +73,7 @@ class Program:
             net[row] = net.get(row, 0) + weight
         return {row: weight for row, weight in net.items() if weight}
 
-    def _step(self, plan: Relation) -> Step:
+    def _step(self, plan: ExactPlan) -> Step:
         """A step computes once in a run, however often it is read."""
         known = self._steps.get(id(plan))
         if known is not None:
@@ -89,7 +89,7 @@ class Program:
         self._steps[id(plan)] = step
         return step
 
-    def _made(self, plan: Relation) -> Step:
+    def _made(self, plan: ExactPlan) -> Step:
         match plan:
             case Read():
                 return lambda context: context.reader(plan)
@@ -249,12 +249,12 @@ class _Greatest(_Least):
             self.value = value
 
 
-_AGGREGATES: dict[Function, Callable[[Aggregated], _Sum | _Count | _Least]] = {
-    Function.COUNT_ROWS: _Count,
-    Function.COUNT: _Count,
-    Function.SUM: _Sum,
-    Function.MIN: _Least,
-    Function.MAX: _Greatest,
+_AGGREGATES: dict[ExactAggregate, Callable[[Aggregated], _Sum | _Count | _Least]] = {
+    ExactAggregate.COUNT_ROWS: _Count,
+    ExactAggregate.COUNT: _Count,
+    ExactAggregate.SUM: _Sum,
+    ExactAggregate.MIN: _Least,
+    ExactAggregate.MAX: _Greatest,
 }
 
 

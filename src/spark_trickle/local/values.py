@@ -12,44 +12,44 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.errors import invalid_text
-from spark_trickle.ir.exact import Kind, Type
+from spark_trickle.ir.exact import ExactKind, ExactType
 
 _LOW = (1 << 64) - 1
 _ARROW = {
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.TINYINT: pa.int8(),
-    Kind.SMALLINT: pa.int16(),
-    Kind.INT: pa.int32(),
-    Kind.BIGINT: pa.int64(),
-    Kind.DOUBLE: pa.float64(),
-    Kind.STRING: pa.string(),
-    Kind.BINARY: pa.binary(),
-    Kind.DATE: pa.date32(),
-    Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
-    Kind.TIMESTAMP_NTZ: pa.timestamp("us"),
+    ExactKind.BOOLEAN: pa.bool_(),
+    ExactKind.TINYINT: pa.int8(),
+    ExactKind.SMALLINT: pa.int16(),
+    ExactKind.INT: pa.int32(),
+    ExactKind.BIGINT: pa.int64(),
+    ExactKind.DOUBLE: pa.float64(),
+    ExactKind.STRING: pa.string(),
+    ExactKind.BINARY: pa.binary(),
+    ExactKind.DATE: pa.date32(),
+    ExactKind.TIMESTAMP: pa.timestamp("us", "UTC"),
+    ExactKind.TIMESTAMP_NTZ: pa.timestamp("us"),
 }
 
 
-def arrow_type(type: Type) -> pa.DataType:
+def arrow_type(type: ExactType) -> pa.DataType:
     """The Arrow type of a stored column."""
-    if type.kind is Kind.DECIMAL:
+    if type.kind is ExactKind.DECIMAL:
         return pa.decimal128(type.precision, type.scale)
     return _ARROW[type.kind]
 
 
-def from_arrow(column: pa.ChunkedArray, type: Type) -> list[Any]:
+def from_arrow(column: pa.ChunkedArray, type: ExactType) -> list[Any]:
     """The values of a column."""
-    if type.kind is Kind.OPAQUE:
+    if type.kind is ExactKind.OPAQUE:
         return [valid or None for valid in pc.is_valid(column).to_pylist()]
     target = arrow_type(type)
     if column.type != target:
         column = column.cast(target)
     match type.kind:
-        case Kind.DECIMAL:
+        case ExactKind.DECIMAL:
             return [value for chunk in column.chunks for value in _decimals(chunk, type)]
-        case Kind.DATE:
+        case ExactKind.DATE:
             return list(column.cast(pa.int32()).to_pylist())
-        case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
+        case ExactKind.TIMESTAMP | ExactKind.TIMESTAMP_NTZ:
             return list(column.cast(pa.int64()).to_pylist())
         case _:
             try:
@@ -58,7 +58,7 @@ def from_arrow(column: pa.ChunkedArray, type: Type) -> list[Any]:
                 raise invalid_text() from None
 
 
-def _decimals(array: pa.Array, type: Type) -> list[int | None]:
+def _decimals(array: pa.Array, type: ExactType) -> list[int | None]:
     if not len(array):
         return []
     words = memoryview(array.buffers()[1]).cast("q")
@@ -73,15 +73,15 @@ def _decimals(array: pa.Array, type: Type) -> list[int | None]:
     return [n if v else None for n, v in zip(low, valid, strict=True)]
 
 
-def to_arrow(values: list[Any], type: Type) -> pa.Array:
+def to_arrow(values: list[Any], type: ExactType) -> pa.Array:
     """A column of these values."""
     target = arrow_type(type)
     match type.kind:
-        case Kind.DECIMAL:
+        case ExactKind.DECIMAL:
             return _decimal_array(values, target)
-        case Kind.DATE:
+        case ExactKind.DATE:
             return pa.array(values, pa.int32()).cast(target)
-        case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
+        case ExactKind.TIMESTAMP | ExactKind.TIMESTAMP_NTZ:
             return pa.array(values, pa.int64()).cast(target)
         case _:
             return pa.array(values, target)

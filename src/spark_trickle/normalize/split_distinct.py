@@ -14,11 +14,11 @@ from spark_trickle.ir.aggregates import Other, classify, function_name
 from spark_trickle.ir.nodes import Aggregate, Distinct, Join, Node, Project
 from spark_trickle.ir.scalars import ref, substitute
 from spark_trickle.ir.types import Column, Schema
-from spark_trickle.ir.walk import Ids, fresh_copy, fresh_ids, transform_up
+from spark_trickle.ir.walk import ColumnIds, fresh_copy, fresh_ids, transform_up
 
 FUNCTIONS = ("avg", "count", "sum")
 
-Call = tuple[Column, exp.Expression]
+AggregateCall = tuple[Column, exp.Expression]
 
 
 def split_distinct(plan: Node) -> Node:
@@ -40,9 +40,9 @@ class _Over:
     argument: exp.Expression
 
 
-def _split(node: Aggregate, ids: Ids) -> Node:
+def _split(node: Aggregate, ids: ColumnIds) -> Node:
     distinct: dict[str, list[_Over]] = {}
-    plain: list[Call] = []
+    plain: list[AggregateCall] = []
     for column, call in node.calls:
         over = _over(column, call)
         if over is not None:
@@ -80,7 +80,7 @@ def _over(column: Column, call: exp.Expression) -> _Over | None:
     return _Over(column, call, argument)
 
 
-def _branch(node: Aggregate, calls: list[_Over], ids: Ids, *, first: bool) -> Aggregate:
+def _branch(node: Aggregate, calls: list[_Over], ids: ColumnIds, *, first: bool) -> Aggregate:
     """The calls over one argument; only the first branch may use the input as it is."""
     argument = calls[0].argument
     input, keys = node.input, node.keys

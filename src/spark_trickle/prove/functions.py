@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from spark_trickle.ir.exact import Call, Constant, Exact, Op, Type
+from spark_trickle.ir.exact import Constant, Exact, ExactType, Op, Operation
 from spark_trickle.prove.types import BOOLEAN, DATE, INT, STRING
 
 _Refusal = Callable[[str], Exception]
@@ -21,8 +21,8 @@ def like(value: Exact, node: exp.Expression, refused: _Refusal) -> Exact:
     plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\\" not in pattern.name
     if value.type != STRING or not plain or set(node.args) - {"this", "expression", "negate"}:
         raise refused("LIKE of something else than a text and a plain pattern")
-    found = Call(Op.LIKE, (value, Constant(pattern.name, STRING)), BOOLEAN)
-    return Call(Op.NOT, (found,), BOOLEAN) if node.args.get("negate") else found
+    found = Operation(Op.LIKE, (value, Constant(pattern.name, STRING)), BOOLEAN)
+    return Operation(Op.NOT, (found,), BOOLEAN) if node.args.get("negate") else found
 
 
 def substring(values: Sequence[Exact], refused: _Refusal) -> Exact:
@@ -32,7 +32,7 @@ def substring(values: Sequence[Exact], refused: _Refusal) -> Exact:
     fine = len(known) == len(places) and all(isinstance(n, int) and n >= 0 for n in known)
     if text.type != STRING or not fine or known[0] == 0:
         raise refused("a substring by something else than constants from 1 on")
-    return Call(Op.SUBSTRING, (text, *places), STRING)
+    return Operation(Op.SUBSTRING, (text, *places), STRING)
 
 
 def named(name: str, values: Sequence[Exact]) -> Exact | None:
@@ -43,20 +43,20 @@ def named(name: str, values: Sequence[Exact]) -> Exact | None:
         size = values[1]
         fine = isinstance(size, Constant) and isinstance(size.value, int) and size.value >= 0
         return (
-            Call(Op.SUBSTRING, (values[0], start, size), STRING)
+            Operation(Op.SUBSTRING, (values[0], start, size), STRING)
             if fine and types[0] == STRING
             else None
         )
     if name == "concat" and values and all(type == STRING for type in types):
-        return Call(Op.CONCAT, tuple(values), STRING)
+        return Operation(Op.CONCAT, tuple(values), STRING)
     for known, op, needed, result in _FUNCTIONS:
         if name in known and types == needed:
-            return Call(op, tuple(values), result)
+            return Operation(op, tuple(values), result)
     return None
 
 
 _TEXTS = [STRING, STRING]
-_FUNCTIONS: tuple[tuple[tuple[str, ...], Op, list[Type], Type], ...] = (
+_FUNCTIONS: tuple[tuple[tuple[str, ...], Op, list[ExactType], ExactType], ...] = (
     (("length", "char_length", "character_length", "len"), Op.LENGTH, [STRING], INT),
     (("startswith",), Op.STARTS, _TEXTS, BOOLEAN),
     (("endswith",), Op.ENDS, _TEXTS, BOOLEAN),

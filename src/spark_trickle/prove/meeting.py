@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from spark_trickle.ir.exact import INTEGER_BITS, Constant, Exact, Kind, Type
+from spark_trickle.ir.exact import INTEGER_BITS, Constant, Exact, ExactKind, ExactType
 from spark_trickle.prove.refusal import unproven
 from spark_trickle.prove.types import VOID, cast, day_of, meet
 
@@ -15,7 +15,7 @@ def together(node: exp.Expr, values: list[Exact]) -> list[Exact]:
     target = VOID
     for value in values:
         common = meet(target, value.type)
-        if common is None or common.kind is Kind.OPAQUE:
+        if common is None or common.kind is ExactKind.OPAQUE:
             raise unproven(node, f"{target} beside {value.type}")
         target = common
     return [cast(value, target) for value in values]
@@ -23,7 +23,7 @@ def together(node: exp.Expr, values: list[Exact]) -> list[Exact]:
 
 def _with_dates(values: list[Exact]) -> list[Exact]:
     """Texts that stand beside dates are dates."""
-    if not any(value.type.kind is Kind.DATE for value in values):
+    if not any(value.type.kind is ExactKind.DATE for value in values):
         return values
     return [
         (day_of(value.value) or value)
@@ -42,9 +42,9 @@ def compared(node: exp.Expr, values: list[Exact]) -> list[Exact]:
     return together(node, values)
 
 
-def _is_beyond(value: Exact, type: Type) -> bool:
+def _is_beyond(value: Exact, type: ExactType) -> bool:
     """Of an integer and a decimal beyond its type Spark takes ``<`` as true, even of NULL."""
-    if not isinstance(value, Constant) or value.type.kind is not Kind.DECIMAL:
+    if not isinstance(value, Constant) or value.type.kind is not ExactKind.DECIMAL:
         return False
     most = 10**value.type.scale << (INTEGER_BITS[type.kind] - 1)
     return isinstance(value.value, int) and abs(value.value) >= most

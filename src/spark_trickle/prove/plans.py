@@ -12,15 +12,16 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from spark_trickle.ir.exact import KEYS, Constant, Exact, Input, Kind, Type
+from spark_trickle.ir.exact import KEYS, Constant, Exact, ExactKind, ExactType, Input
 from spark_trickle.ir.exact_plan import (
     Aggregated,
     All,
-    Columns,
     Constants,
     Equal,
+    ExactAggregate,
+    ExactColumns,
+    ExactPlan,
     First,
-    Function,
     Grouped,
     Keep,
     Less,
@@ -29,7 +30,6 @@ from spark_trickle.ir.exact_plan import (
     Once,
     Paired,
     Read,
-    Relation,
     Sorting,
 )
 from spark_trickle.ir.nodes import (
@@ -71,7 +71,7 @@ class NotLocal:
     reason: str
 
 
-def local_plan(plan: Node, *, ansi: bool = True) -> Relation | NotLocal:
+def local_plan(plan: Node, *, ansi: bool = True) -> ExactPlan | NotLocal:
     """The exact form of a plan, or why it has none."""
     try:
         found = _Translation(plan, ansi).relation(plan)
@@ -83,9 +83,9 @@ def local_plan(plan: Node, *, ansi: bool = True) -> Relation | NotLocal:
         return NotLocal("EXPRESSION", "an expression is nested too deeply")
 
 
-def _exact(types: Columns, columns: Schema, *, shown: bool = False) -> None:
+def _exact(types: ExactColumns, columns: Schema, *, shown: bool = False) -> None:
     """Values that are compared as a whole must be equal just when Spark says so."""
-    allowed = KEYS | {Kind.DOUBLE} if shown else KEYS
+    allowed = KEYS | {ExactKind.DOUBLE} if shown else KEYS
     for type, column in zip(types, columns, strict=True):
         if type.kind not in allowed:
             raise Unproven("TYPE", f"{column.name} is of type {column.type.sql('spark')}")
@@ -95,15 +95,15 @@ class _Translation:
     def __init__(self, plan: Node, ansi: bool) -> None:
         self._ansi = ansi
         self._shared = Shared(plan)
-        self._done: dict[int, Relation] = {}
+        self._done: dict[int, ExactPlan] = {}
 
-    def relation(self, node: Node) -> Relation:
+    def relation(self, node: Node) -> ExactPlan:
         number = self._shared.number(node)
         if number not in self._done:
             self._done[number] = self._operator(node)
         return self._done[number]
 
-    def _operator(self, node: Node) -> Relation:  # noqa: C901  one case per operator
+    def _operator(self, node: Node) -> ExactPlan:  # noqa: C901  one case per operator
         match node:
             case Scan():
                 inputs = tuple(Input(i, c.name, _offered(c)) for i, c in enumerate(node.columns))
@@ -147,10 +147,10 @@ class _Translation:
             case _:
                 assert_never(node)
 
-    def _prover(self, columns: Schema, types: Columns) -> Prover:
+    def _prover(self, columns: Schema, types: ExactColumns) -> Prover:
         return Prover(_inputs(columns, types), self._ansi)
 
-    def _values(self, node: Values) -> Relation:
+    def _values(self, node: Values) -> ExactPlan:
         prover = Prover({}, self._ansi)
         rows = tuple(
             tuple(_of_type(prover.prove(e), c) for e, c in zip(row, node.columns, strict=True))
@@ -158,7 +158,7 @@ class _Translation:
         )
         return Constants(rows, tuple(exact_type(c.type) for c in node.columns))
 
-    def _union(self, node: UnionAll) -> Relation:
+    def _union(self, node: UnionAll) -> ExactPlan:
         inputs = tuple(self.relation(child) for child in node.inputs)
         types = tuple(exact_type(column.type) for column in node.columns)
         for found in inputs:
@@ -166,7 +166,7 @@ class _Translation:
                 raise Unproven("TYPE", "the inputs of a union have other types than the union")
         return All(inputs, types)
 
-    def _expand(self, node: Expand) -> Relation:
+    def _expand(self, node: Expand) -> ExactPlan:
         below = self.relation(node.input)
         prover = self._prover(node.input.columns, below.columns)
         projections = tuple(
@@ -175,7 +175,7 @@ class _Translation:
         )
         return Map(below, projections, tuple(exact_type(c.type) for c in node.columns))
 
-    def _top(self, node: TopK) -> Relation:
+    def _top(self, node: TopK) -> ExactPlan:
         below = self.relation(node.input)
         places = {column.id: i for i, column in enumerate(node.columns)}
         order = tuple(
@@ -187,7 +187,7 @@ class _Translation:
 
     # Joins
 
-    def _join(self, node: Join) -> Relation:
+    def _join(self, node: Join) -> ExactPlan:
         """Input by input, each next to one that an equality ties it to; each condition once."""
         waiting = list(node.inputs)
         conditions = [part for condition in node.conditions for part in conjuncts(condition)]
@@ -209,7 +209,7 @@ class _Translation:
 
     def _paired(
         self, kind: Match, left: Node, right: Node, conditions: Sequence[exp.Expression]
-    ) -> Relation:
+    ) -> ExactPlan:
         parts = [part for condition in conditions for part in conjuncts(condition)]
         sides = (left.columns, self.relation(left)), (right.columns, right)
         return self._pair(kind, *sides, parts)
@@ -217,10 +217,10 @@ class _Translation:
     def _pair(
         self,
         kind: Match,
-        left: tuple[Schema, Relation],
+        left: tuple[Schema, ExactPlan],
         right: tuple[Schema, Node],
         conditions: Sequence[exp.Expression],
-    ) -> Relation:
+    ) -> ExactPlan:
         (mine, below), (theirs, node) = left, right
         other = self.relation(node)
         equal, rest = [], []
@@ -239,8 +239,8 @@ class _Translation:
     def _equal(
         self,
         condition: exp.Expression,
-        left: tuple[Schema, Relation],
-        right: tuple[Schema, Relation],
+        left: tuple[Schema, ExactPlan],
+        right: tuple[Schema, ExactPlan],
     ) -> Equal | None:
         """An equality between the two sides; None if the condition is something else."""
         if not _is_tie(left[0], right[0], condition):
@@ -257,7 +257,7 @@ class _Translation:
 
     # Aggregates
 
-    def _aggregate(self, node: Aggregate) -> Relation:
+    def _aggregate(self, node: Aggregate) -> ExactPlan:
         below = self.relation(node.input)
         inputs = _inputs(node.input.columns, below.columns)
         keys = tuple(inputs[key.id] for key in node.keys)
@@ -301,49 +301,49 @@ def _aggregated(prover: Prover, call: exp.Expression) -> Aggregated:
     if kind is None or options - {"big_int"}:
         raise Unproven("AGGREGATE", f"{readable(call)} is not on the list of proven aggregates")
     if isinstance(call.this, exp.Star) or (
-        kind is Function.COUNT and isinstance(call.this, exp.Literal)
+        kind is ExactAggregate.COUNT and isinstance(call.this, exp.Literal)
     ):
-        return Aggregated(Function.COUNT_ROWS, None, BIGINT)
+        return Aggregated(ExactAggregate.COUNT_ROWS, None, BIGINT)
     value = prover.prove(call.this)
-    if kind is Function.COUNT:
+    if kind is ExactAggregate.COUNT:
         return Aggregated(kind, value, BIGINT)
-    if kind is Function.SUM:
+    if kind is ExactAggregate.SUM:
         return Aggregated(kind, value, _summed(prover, call, value.type))
     if value.type.kind not in KEYS:
         raise Unproven("AGGREGATE", f"{readable(call)}: {value.type} is not exact")
     return Aggregated(kind, value, value.type)
 
 
-_FUNCTIONS: dict[type[exp.Expr], Function] = {
-    exp.Count: Function.COUNT,
-    exp.Sum: Function.SUM,
-    exp.Min: Function.MIN,
-    exp.Max: Function.MAX,
+_FUNCTIONS: dict[type[exp.Expr], ExactAggregate] = {
+    exp.Count: ExactAggregate.COUNT,
+    exp.Sum: ExactAggregate.SUM,
+    exp.Min: ExactAggregate.MIN,
+    exp.Max: ExactAggregate.MAX,
 }
 
 
-def _summed(prover: Prover, call: exp.Expression, type: Type) -> Type:
+def _summed(prover: Prover, call: exp.Expression, type: ExactType) -> ExactType:
     prover.may_fail(call)
     if type.integral:
         return BIGINT
-    if type.kind is not Kind.DECIMAL:
+    if type.kind is not ExactKind.DECIMAL:
         raise Unproven("AGGREGATE", f"{readable(call)}: a sum of {type} is not exact")
-    return Type(Kind.DECIMAL, min(type.precision + _SUMMED_DIGITS, 38), type.scale)
+    return ExactType(ExactKind.DECIMAL, min(type.precision + _SUMMED_DIGITS, 38), type.scale)
 
 
-def _inputs(columns: Schema, types: Columns) -> dict[int, Exact]:
+def _inputs(columns: Schema, types: ExactColumns) -> dict[int, Exact]:
     places = enumerate(zip(columns, types, strict=True))
     return {column.id: Input(i, column.name, type) for i, (column, type) in places}
 
 
-def _types(outputs: Sequence[Exact]) -> Columns:
+def _types(outputs: Sequence[Exact]) -> ExactColumns:
     return tuple(output.type for output in outputs)
 
 
-def _offered(column: Column) -> Type:
+def _offered(column: Column) -> ExactType:
     """Of a float of a source we only look whether it is NULL."""
     found = exact_type(column.type)
-    return OPAQUE if found.kind is Kind.DOUBLE else found
+    return OPAQUE if found.kind is ExactKind.DOUBLE else found
 
 
 def _of_type(value: Exact, column: Column) -> Exact:
@@ -369,7 +369,7 @@ def _is_tie(mine: Schema, theirs: Schema, condition: exp.Expression) -> bool:
     return bool(one and two) and across
 
 
-def _reordered(found: Relation, columns: Schema, wanted: Schema) -> Relation:
+def _reordered(found: ExactPlan, columns: Schema, wanted: Schema) -> ExactPlan:
     """The columns in another order."""
     if columns == wanted:
         return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from spark_trickle.ir.exact import Call, Constant, Exact, Input, Kind, Op, Type
+from spark_trickle.ir.exact import Constant, Exact, ExactKind, ExactType, Input, Op, Operation
 from spark_trickle.ir.scalars import column_id, conjuncts, disjuncts
 from spark_trickle.prove import functions
 from spark_trickle.prove.meeting import compared, together
@@ -60,7 +60,7 @@ class Prover:
     def condition(self, node: exp.Expression) -> Exact:
         """A BOOLEAN expression."""
         found = self.prove(node)
-        if found.type.kind not in (Kind.BOOLEAN, Kind.VOID):
+        if found.type.kind not in (ExactKind.BOOLEAN, ExactKind.VOID):
             raise unproven(node, f"a condition of type {found.type}")
         return found
 
@@ -104,9 +104,9 @@ def _negative(prover: Prover, node: exp.Expression) -> Exact:
     value = prover.prove(node.this)
     if value.type.integral:
         prover.may_fail(node)
-    elif value.type.kind is not Kind.DECIMAL or value.type.precision > NEGATED_DIGITS:
+    elif value.type.kind is not ExactKind.DECIMAL or value.type.precision > NEGATED_DIGITS:
         raise unproven(node, f"the negative of {value.type}")
-    return Call(Op.NEGATE, (value,), value.type)
+    return Operation(Op.NEGATE, (value,), value.type)
 
 
 def _arithmetic(op: Op) -> _Rule:
@@ -129,18 +129,18 @@ def _integers(op: Op, left: Exact, right: Exact) -> Exact:
     if op is Op.DIVIDE:
         target = DOUBLE
     assert target is not None
-    return Call(op, (cast(left, target), cast(right, target)), target)
+    return Operation(op, (cast(left, target), cast(right, target)), target)
 
 
 def _numbers(op: Op, node: exp.Expression, left: Exact, right: Exact) -> Exact:
     if op is Op.DIVIDE and DOUBLE in (left.type, right.type) and meet(left.type, right.type):
-        return Call(op, (cast(left, DOUBLE), cast(right, DOUBLE)), DOUBLE)
-    if Kind.DECIMAL not in (left.type.kind, right.type.kind):
+        return Operation(op, (cast(left, DOUBLE), cast(right, DOUBLE)), DOUBLE)
+    if ExactKind.DECIMAL not in (left.type.kind, right.type.kind):
         raise unproven(node, f"{op.value} of {left.type} and {right.type}")
     a, b = _digits(node.this, left), _digits(node.expression, right)
     if a is None or b is None or (op is Op.REMAINDER and a[0] - a[1] + b[1] > 38):
         raise unproven(node, f"{op.value} of {left.type} and {right.type}")
-    return Call(op, (_as_decimal(left, a), _as_decimal(right, b)), decimal_result(op, a, b))
+    return Operation(op, (_as_decimal(left, a), _as_decimal(right, b)), decimal_result(op, a, b))
 
 
 def _digits(node: exp.Expr, value: Exact) -> tuple[int, int] | None:
@@ -157,37 +157,37 @@ def _digits(node: exp.Expr, value: Exact) -> tuple[int, int] | None:
 
 
 def _as_decimal(value: Exact, digits: tuple[int, int]) -> Exact:
-    target = Type(Kind.DECIMAL, *digits)
+    target = ExactType(ExactKind.DECIMAL, *digits)
     return Constant(value.value, target) if isinstance(value, Constant) else cast(value, target)
 
 
 def _comparison(op: Op, *, negated: bool = False) -> _Rule:
     def rule(prover: Prover, node: exp.Expression) -> Exact:
         sides = compared(node, [prover.prove(node.this), prover.prove(node.expression)])
-        found = Call(op, tuple(sides), BOOLEAN)
-        return Call(Op.NOT, (found,), BOOLEAN) if negated else found
+        found = Operation(op, tuple(sides), BOOLEAN)
+        return Operation(Op.NOT, (found,), BOOLEAN) if negated else found
 
     return rule
 
 
 def _and(prover: Prover, node: exp.Expression) -> Exact:
-    return Call(Op.AND, tuple(map(prover.condition, conjuncts(node))), BOOLEAN)
+    return Operation(Op.AND, tuple(map(prover.condition, conjuncts(node))), BOOLEAN)
 
 
 def _or(prover: Prover, node: exp.Expression) -> Exact:
-    return Call(Op.OR, tuple(map(prover.condition, disjuncts(node))), BOOLEAN)
+    return Operation(Op.OR, tuple(map(prover.condition, disjuncts(node))), BOOLEAN)
 
 
 def _not(prover: Prover, node: exp.Expression) -> Exact:
-    return Call(Op.NOT, (prover.condition(node.this),), BOOLEAN)
+    return Operation(Op.NOT, (prover.condition(node.this),), BOOLEAN)
 
 
 def _is(prover: Prover, node: exp.Expression) -> Exact:
     value = prover.prove(node.this)
     if isinstance(node.expression, exp.Null):
-        return Call(Op.IS_NULL, (value,), BOOLEAN)
+        return Operation(Op.IS_NULL, (value,), BOOLEAN)
     if isinstance(node.expression, exp.Boolean) and value.type == BOOLEAN:
-        return Call(Op.SAME, (value, prover.prove(node.expression)), BOOLEAN)
+        return Operation(Op.SAME, (value, prover.prove(node.expression)), BOOLEAN)
     raise unproven(node, "IS of something else than NULL, TRUE and FALSE")
 
 
@@ -197,10 +197,10 @@ def _between(prover: Prover, node: exp.Expression) -> Exact:
     value = _cheap(prover, node.this)
     low, high = prover.prove(node.args["low"]), prover.prove(node.args["high"])
     tests = [
-        Call(op, tuple(compared(node, [value, bound])), BOOLEAN)
+        Operation(op, tuple(compared(node, [value, bound])), BOOLEAN)
         for op, bound in ((Op.AT_LEAST, low), (Op.AT_MOST, high))
     ]
-    return Call(Op.AND, tuple(tests), BOOLEAN)
+    return Operation(Op.AND, tuple(tests), BOOLEAN)
 
 
 def _cheap(prover: Prover, node: exp.Expression) -> Exact:
@@ -212,7 +212,7 @@ def _cheap(prover: Prover, node: exp.Expression) -> Exact:
 
 
 def _can_fail(value: Exact) -> bool:
-    if not isinstance(value, Call):
+    if not isinstance(value, Operation):
         return False
     if value.op is Op.CAST:
         failing = not holds(value.args[0].type, value.type)
@@ -230,7 +230,7 @@ def _in(prover: Prover, node: exp.Expression) -> Exact:
     if not node.expressions or any(node.args.get(a) for a in ("query", "unnest", "field")):
         raise unproven(node, "IN of something else than a list")
     values = [prover.prove(value) for value in (node.this, *node.expressions)]
-    return Call(Op.IN, tuple(compared(node, values)), BOOLEAN)
+    return Operation(Op.IN, tuple(compared(node, values)), BOOLEAN)
 
 
 def _case(prover: Prover, node: exp.Expression) -> Exact:
@@ -246,13 +246,13 @@ def _test(prover: Prover, subject: exp.Expression | None, branch: exp.Expression
     if subject is None:
         return prover.condition(branch.this)
     sides = together(branch, [prover.prove(subject), prover.prove(branch.this)])
-    return Call(Op.EQUAL, tuple(sides), BOOLEAN)
+    return Operation(Op.EQUAL, tuple(sides), BOOLEAN)
 
 
 def _choice(node: exp.Expr, tests: list[Exact], values: list[Exact]) -> Exact:
     values = together(node, values)
     pairs = [part for pair in zip(tests, values, strict=False) for part in pair]
-    return Call(Op.CASE, (*pairs, values[-1]), values[-1].type)
+    return Operation(Op.CASE, (*pairs, values[-1]), values[-1].type)
 
 
 def _if(prover: Prover, node: exp.Expression) -> Exact:
@@ -264,13 +264,13 @@ def _if(prover: Prover, node: exp.Expression) -> Exact:
 
 def _coalesce(prover: Prover, node: exp.Expression) -> Exact:
     values = together(node, [prover.prove(v) for v in (node.this, *node.expressions)])
-    return Call(Op.COALESCE, tuple(values), values[0].type)
+    return Operation(Op.COALESCE, tuple(values), values[0].type)
 
 
 def _nullif(prover: Prover, node: exp.Expression) -> Exact:
     value, other = _cheap(prover, node.this), prover.prove(node.expression)
-    test = Call(Op.EQUAL, tuple(together(node, [value, other])), BOOLEAN)
-    return Call(Op.CASE, (test, Constant(None, value.type), value), value.type)
+    test = Operation(Op.EQUAL, tuple(together(node, [value, other])), BOOLEAN)
+    return Operation(Op.CASE, (test, Constant(None, value.type), value), value.type)
 
 
 def _cast(prover: Prover, node: exp.Expression) -> Exact:
@@ -285,8 +285,8 @@ def _cast(prover: Prover, node: exp.Expression) -> Exact:
         return cast(value, target)
     if value.type == BOOLEAN and target.integral:
         one, zero, null = (Constant(v, target) for v in (1, 0, None))
-        no = Call(Op.NOT, (value,), BOOLEAN)
-        return Call(Op.CASE, (value, one, no, zero, null), target)
+        no = Operation(Op.NOT, (value,), BOOLEAN)
+        return Operation(Op.CASE, (value, one, no, zero, null), target)
     if value.type == DOUBLE and target == BIGINT:
         prover.may_fail(node)
         return cast(value, target)

@@ -8,46 +8,59 @@ from datetime import date
 from sqlglot import exp
 
 from spark_trickle.ir.decimals import decimal_parameters
-from spark_trickle.ir.exact import EPOCH, INTEGER_BITS, Call, Constant, Exact, Kind, Op, Type
+from spark_trickle.ir.exact import (
+    EPOCH,
+    INTEGER_BITS,
+    Constant,
+    Exact,
+    ExactKind,
+    ExactType,
+    Op,
+    Operation,
+)
 
-BOOLEAN, INT, BIGINT, DOUBLE = map(Type, (Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.DOUBLE))
-STRING, DATE, VOID, OPAQUE = map(Type, (Kind.STRING, Kind.DATE, Kind.VOID, Kind.OPAQUE))
+BOOLEAN, INT, BIGINT, DOUBLE = map(
+    ExactType, (ExactKind.BOOLEAN, ExactKind.INT, ExactKind.BIGINT, ExactKind.DOUBLE)
+)
+STRING, DATE, VOID, OPAQUE = map(
+    ExactType, (ExactKind.STRING, ExactKind.DATE, ExactKind.VOID, ExactKind.OPAQUE)
+)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _KINDS = {
-    exp.DType.BOOLEAN: Kind.BOOLEAN,
-    exp.DType.TINYINT: Kind.TINYINT,
-    exp.DType.SMALLINT: Kind.SMALLINT,
-    exp.DType.INT: Kind.INT,
-    exp.DType.BIGINT: Kind.BIGINT,
-    exp.DType.DOUBLE: Kind.DOUBLE,
-    exp.DType.TEXT: Kind.STRING,
-    exp.DType.BINARY: Kind.BINARY,
-    exp.DType.DATE: Kind.DATE,
-    exp.DType.TIMESTAMP: Kind.TIMESTAMP,
-    exp.DType.TIMESTAMPTZ: Kind.TIMESTAMP,
-    exp.DType.TIMESTAMPLTZ: Kind.TIMESTAMP,
-    exp.DType.TIMESTAMPNTZ: Kind.TIMESTAMP_NTZ,
-    exp.DType.NULL: Kind.VOID,
+    exp.DType.BOOLEAN: ExactKind.BOOLEAN,
+    exp.DType.TINYINT: ExactKind.TINYINT,
+    exp.DType.SMALLINT: ExactKind.SMALLINT,
+    exp.DType.INT: ExactKind.INT,
+    exp.DType.BIGINT: ExactKind.BIGINT,
+    exp.DType.DOUBLE: ExactKind.DOUBLE,
+    exp.DType.TEXT: ExactKind.STRING,
+    exp.DType.BINARY: ExactKind.BINARY,
+    exp.DType.DATE: ExactKind.DATE,
+    exp.DType.TIMESTAMP: ExactKind.TIMESTAMP,
+    exp.DType.TIMESTAMPTZ: ExactKind.TIMESTAMP,
+    exp.DType.TIMESTAMPLTZ: ExactKind.TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: ExactKind.TIMESTAMP_NTZ,
+    exp.DType.NULL: ExactKind.VOID,
 }
 
 
-def exact_type(type: exp.DataType) -> Type:
+def exact_type(type: exp.DataType) -> ExactType:
     """A type of the binder; OPAQUE if we know no more of it than NULL."""
     decimal = decimal_parameters(type)
     if decimal is not None:
-        return Type(Kind.DECIMAL, *decimal)
+        return ExactType(ExactKind.DECIMAL, *decimal)
     plain = not type.expressions and type.args.get("collate") is None
     if type.this == exp.DType.VARCHAR:  # a column keeps no more than its length, that is all
         return STRING
     kind = _KINDS.get(type.this) if plain else None
-    return OPAQUE if kind is None else Type(kind)
+    return OPAQUE if kind is None else ExactType(kind)
 
 
-def meet(a: Type, b: Type) -> Type | None:
+def meet(a: ExactType, b: ExactType) -> ExactType | None:
     """The type in which two values are compared or chosen from; None where that is not exact."""
-    if a == b or b.kind is Kind.VOID:
+    if a == b or b.kind is ExactKind.VOID:
         return a
-    if a.kind is Kind.VOID:
+    if a.kind is ExactKind.VOID:
         return b
     if a.integral and b.integral:
         return max(a, b, key=lambda type: INTEGER_BITS[type.kind])
@@ -55,12 +68,12 @@ def meet(a: Type, b: Type) -> Type | None:
         (p1, s1), (p2, s2) = a.digits, b.digits
         scale = max(s1, s2)
         precision = max(p1 - s1, p2 - s2) + scale
-        return Type(Kind.DECIMAL, precision, scale) if precision <= 38 else None
-    numbers = all(t.digits is not None or t.kind is Kind.DOUBLE for t in (a, b))
+        return ExactType(ExactKind.DECIMAL, precision, scale) if precision <= 38 else None
+    numbers = all(t.digits is not None or t.kind is ExactKind.DOUBLE for t in (a, b))
     return DOUBLE if numbers else None
 
 
-def cast(value: Exact, target: Type) -> Exact:
+def cast(value: Exact, target: ExactType) -> Exact:
     """The value in another type that holds it."""
     if value.type == target:
         return value
@@ -70,16 +83,16 @@ def cast(value: Exact, target: Type) -> Exact:
         assert isinstance(value.value, int)
         whole = value.value * 10**target.scale
         return Constant(float(whole) if target == DOUBLE else whole, target)
-    return Call(Op.CAST, (value,), target)
+    return Operation(Op.CAST, (value,), target)
 
 
-def holds(value: Type, target: Type) -> bool:
+def holds(value: ExactType, target: ExactType) -> bool:
     """Whether a type holds every value of another one."""
     if target == DOUBLE:
         return True
     if value.integral and target.integral:
         return INTEGER_BITS[value.kind] <= INTEGER_BITS[target.kind]
-    return target.kind is Kind.DECIMAL and meet(value, target) == target
+    return target.kind is ExactKind.DECIMAL and meet(value, target) == target
 
 
 def day_of(text: str) -> Constant | None:
@@ -102,11 +115,11 @@ def number(text: str) -> Constant | None:
         precision = max(len(whole.lstrip("0")) + len(fraction), 1)
         if precision > 38:
             return None
-        return Constant(value, Type(Kind.DECIMAL, precision, len(fraction)))
+        return Constant(value, ExactType(ExactKind.DECIMAL, precision, len(fraction)))
     return Constant(value, INT if -(2**31) <= value < 2**31 else BIGINT)
 
 
-def decimal_result(op: Op, a: tuple[int, int], b: tuple[int, int]) -> Type:
+def decimal_result(op: Op, a: tuple[int, int], b: tuple[int, int]) -> ExactType:
     """Spark's type of an operation on decimals: past 38 digits the scale gives way, down to six."""
     (p1, s1), (p2, s2) = a, b
     if op is Op.MULTIPLY:
@@ -122,4 +135,4 @@ def decimal_result(op: Op, a: tuple[int, int], b: tuple[int, int]) -> Type:
         precision = max(p1 - s1, p2 - s2) + scale + 1
     if precision > 38:
         precision, scale = 38, max(38 - (precision - scale), min(scale, 6))
-    return Type(Kind.DECIMAL, precision, scale)
+    return ExactType(ExactKind.DECIMAL, precision, scale)

@@ -26,7 +26,7 @@ from spark_trickle.spark.session import SessionHolder
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.names import find_tables
-from spark_trickle.statements.tokens import Kind, Token, tokenize
+from spark_trickle.statements.tokens import Token, TokenKind, tokenize
 from spark_trickle.storage.records import DEFAULT_SCHEMA, HIDDEN_SCHEMA, TableName
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _check_token(sql: str, token: Token, after: Token | None) -> None:
     at = Position.of_span(sql, token.start, token.end)
     if token.names and name in _FORBIDDEN and after is not None and after.text == "(":
         raise _refused(f"{name} may do more than read", at)
-    if token.word == "USING" and after is not None and after.kind is Kind.STRING:
+    if token.word == "USING" and after is not None and after.kind is TokenKind.STRING:
         raise _refused("TRANSFORM … USING runs a program", at)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from spark_trickle.errors import ParseError, Position
-from spark_trickle.statements.tokens import Kind, Token, tokenize
+from spark_trickle.statements.tokens import Token, TokenKind, tokenize
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Cursor:
 
     def string(self, what: str) -> str:
         token = self.peek()
-        if token is None or token.kind is not Kind.STRING or token.text[0].isalpha():
+        if token is None or token.kind is not TokenKind.STRING or token.text[0].isalpha():
             self.fail(f"{what} is expected here, in single quotes")
         self.index += 1
         return token.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.cursor import Cursor, Name, Span
-from spark_trickle.statements.tokens import Kind
+from spark_trickle.statements.tokens import TokenKind
 
 _QUERY_STARTS = ("SELECT", "VALUES", "TABLE", "FROM", "WITH")
 
@@ -130,7 +130,7 @@ def _merge_source(cursor: Cursor) -> tuple[Span, str | None]:
 
 def _names(cursor: Cursor) -> bool:
     token = cursor.peek()
-    return token is not None and token.kind in (Kind.WORD, Kind.QUOTED)
+    return token is not None and token.kind in (TokenKind.WORD, TokenKind.QUOTED)
 
 
 def _at_clause(cursor: Cursor) -> bool:

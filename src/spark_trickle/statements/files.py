@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from spark_trickle.errors import ParseError
 from spark_trickle.statements.cursor import Cursor
-from spark_trickle.statements.tokens import Kind
+from spark_trickle.statements.tokens import TokenKind
 
 _FORMATS = {
     "read_parquet": "parquet",
@@ -58,9 +58,9 @@ def parse_files(name: str, call: str) -> Files:
 
 def _value(cursor: Cursor) -> str:
     token = cursor.peek()
-    if token is not None and token.kind is Kind.STRING:
+    if token is not None and token.kind is TokenKind.STRING:
         return cursor.string("a value")
-    if token is None or not (token.kind is Kind.NUMBER or token.word in ("TRUE", "FALSE")):
+    if token is None or not (token.kind is TokenKind.NUMBER or token.word in ("TRUE", "FALSE")):
         cursor.fail("a text, a number, TRUE or FALSE is expected here")
     cursor.index += 1
     return token.text.lower()

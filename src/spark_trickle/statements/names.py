@@ -8,7 +8,7 @@ from enum import Enum
 from spark_trickle.errors import ParseError, Position
 from spark_trickle.statements.cursor import Name
 from spark_trickle.statements.files import reads_files
-from spark_trickle.statements.tokens import Kind, Token, tokenize
+from spark_trickle.statements.tokens import Token, TokenKind, tokenize
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class _Finder:
             self._fail("a version or a timestamp is expected here", self.tokens[-1])
         i += self._symbol(i, "-")
         word = self._word(i)
-        if word and i + 1 < end and self.tokens[i + 1].kind is Kind.STRING:
+        if word and i + 1 < end and self.tokens[i + 1].kind is TokenKind.STRING:
             return i + 2
         i += bool(word)
         return self._close(i, end) + 1 if self._symbol(i, "(") else i + (not word)

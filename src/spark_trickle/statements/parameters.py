@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from spark_trickle.errors import BindError, Position, TrickleError, UserError, suggestion
 from spark_trickle.statements.constants import literal
 from spark_trickle.statements.splices import Splice, Spliced, TextBuilder
-from spark_trickle.statements.tokens import Kind, Token, all_tokens
+from spark_trickle.statements.tokens import Token, TokenKind, all_tokens
 
 _MARK = re.compile(r":\w|\?")
 Arguments = Mapping[str, Any] | Sequence[Any] | None
@@ -62,7 +62,7 @@ def markers(tokens: Sequence[Token]) -> list[Marker]:
 
 def _names(before: Token | None, colon: Token, after: Token) -> bool:
     """Whether ``:word`` is a marker, and not a cast (``x::int``) or a path (``value:field``)."""
-    if not colon.is_symbol(":") or after.kind is not Kind.WORD or after.start != colon.end:
+    if not colon.is_symbol(":") or after.kind is not TokenKind.WORD or after.start != colon.end:
         return False
     glued = before is not None and before.end == colon.start
     return not (glued and before is not None and (before.names or before.text in ":])"))

@@ -12,11 +12,11 @@ from spark_trickle.statements.files import reads_files
 from spark_trickle.statements.names import cte_names, find_tables
 from spark_trickle.statements.splices import Splice, Spliced, TextBuilder, quoted
 
-Wanted = Callable[[str], bool]
+IsWanted = Callable[[str], bool]
 """Whether a name is one of the lake's: others may be views of the session."""
 
 
-def in_schema(sql: str, statement: ast.Statement, schema: str, wanted: Wanted) -> Spliced:
+def in_schema(sql: str, statement: ast.Statement, schema: str, wanted: IsWanted) -> Spliced:
     """The statement's text with ``schema.`` before each name of one part."""
     new = isinstance(statement, ast.CreateTable | ast.CreateView)
     given = [getattr(statement, field, None) for field in ("name", "target", "like")]
@@ -32,7 +32,7 @@ def in_schema(sql: str, statement: ast.Statement, schema: str, wanted: Wanted) -
     return _prefixed(sql, places, schema)
 
 
-def query_in_schema(sql: str, schema: str, wanted: Wanted) -> str:
+def query_in_schema(sql: str, schema: str, wanted: IsWanted) -> str:
     """A bare query, in the same way."""
     found = [r.name for r in find_tables(sql) if _single(r.name) and wanted(r.name.parts[0])]
     return _prefixed(sql, [name.start for name in found], schema).text

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.cursor import Cursor, Name
-from spark_trickle.statements.tokens import Kind
+from spark_trickle.statements.tokens import TokenKind
 
 _SCHEMAS = ("SCHEMAS", "DATABASES", "NAMESPACES")
 
@@ -82,7 +82,7 @@ def _columns_of(cursor: Cursor) -> Name:
 
 def _like(cursor: Cursor) -> str | None:
     token = cursor.peek()
-    if cursor.accept("LIKE") or (token is not None and token.kind is Kind.STRING):
+    if cursor.accept("LIKE") or (token is not None and token.kind is TokenKind.STRING):
         return cursor.string("a pattern")
     return None
 

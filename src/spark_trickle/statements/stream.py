@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from spark_trickle.statements.cursor import Cursor
 from spark_trickle.statements.tokens import Token
 
-Name = tuple[str, ...]
+NameParts = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class CreateStreamTable:
-    name: Name
+    name: NameParts
     query: str
     or_replace: bool = False
     if_not_exists: bool = False
@@ -24,7 +24,7 @@ class CreateStreamTable:
 
 
 @dataclass(frozen=True)
-class Options:
+class StreamOptions:
     """What CREATE and ALTER both set; None: not named."""
 
     schedule: str | None = None
@@ -34,13 +34,13 @@ class Options:
 
 @dataclass(frozen=True)
 class RefreshStreamTable:
-    name: Name
+    name: NameParts
     full: bool = False
 
 
 @dataclass(frozen=True)
 class DropStreamTable:
-    name: Name
+    name: NameParts
     if_exists: bool = False
     cascade: bool = False
 
@@ -49,12 +49,12 @@ class DropStreamTable:
 class AlterStreamTable:
     """One change at a time; the fields that are None stay as they are."""
 
-    name: Name
+    name: NameParts
     query: str | None = None
     schedule: str | None = None
     refresh_mode: str | None = None
     status: str | None = None
-    rename_to: Name | None = None
+    rename_to: NameParts | None = None
     fast_path: bool | None = None
     explain: bool = False
 
@@ -66,7 +66,7 @@ class ShowStreamTables:
 
 @dataclass(frozen=True)
 class ExplainStreamTable:
-    name: Name
+    name: NameParts
 
 
 StreamStatement = (
@@ -127,7 +127,7 @@ def _create(cursor: Cursor, *, explain: bool) -> CreateStreamTable:
     cursor.expect("STREAM", "TABLE")
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = _name(cursor)
-    options, initialize = Options(), True
+    options, initialize = StreamOptions(), True
     while not cursor.accept("AS"):
         if cursor.accept("WITH", "NO", "DATA"):
             initialize = False
@@ -152,7 +152,7 @@ def _create(cursor: Cursor, *, explain: bool) -> CreateStreamTable:
     )
 
 
-def _options(cursor: Cursor, known: Options) -> Options | None:
+def _options(cursor: Cursor, known: StreamOptions) -> StreamOptions | None:
     """One option in words, or several in brackets; None when there is neither."""
     if cursor.accept("SCHEDULE"):
         return replace(known, schedule=_schedule(cursor, "a schedule such as '30s'"))
@@ -176,7 +176,7 @@ def _alter(cursor: Cursor) -> AlterStreamTable:
     if cursor.accept("UNSET"):
         options = _unset(cursor)
     elif cursor.accept("SET"):
-        options = Options()
+        options = StreamOptions()
         while not cursor.done:
             found = _options(cursor, options)
             if found is None:
@@ -192,10 +192,10 @@ def _alter(cursor: Cursor) -> AlterStreamTable:
     )
 
 
-def _unset(cursor: Cursor) -> Options:
+def _unset(cursor: Cursor) -> StreamOptions:
     """``UNSET (schedule, …)`` or ``UNSET SCHEDULE``: back to what is there without a word."""
     usual = {"schedule": "UNSET", "refresh_mode": "AUTO", "fast_path": False}
-    options = Options()
+    options = StreamOptions()
     bracketed = cursor.accept_symbol("(")
     while True:
         token = cursor.peek()
@@ -215,7 +215,7 @@ def _setting(cursor: Cursor, name: str, token: Token | None) -> str:
     return name.lower()
 
 
-def _settings(cursor: Cursor, options: Options) -> Options:
+def _settings(cursor: Cursor, options: StreamOptions) -> StreamOptions:
     cursor.expect_symbol("(")
     while True:
         token = cursor.peek()
@@ -256,7 +256,7 @@ def _schedule(cursor: Cursor, what: str) -> str:
     return cursor.string(what)
 
 
-def _name(cursor: Cursor) -> Name:
+def _name(cursor: Cursor) -> NameParts:
     return cursor.name("a stream table's name").parts
 
 

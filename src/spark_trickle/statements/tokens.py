@@ -9,7 +9,7 @@ from enum import Enum
 from spark_trickle.errors import ParseError, Position
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is."""
 
     WORD = "word"
@@ -23,7 +23,7 @@ class Kind(Enum):
 class Token:
     """``sql[start:end]``."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
     end: int
@@ -33,17 +33,17 @@ class Token:
     @property
     def word(self) -> str:
         """The keyword this may be: upper case, empty for everything but bare words."""
-        return self.text.upper() if self.kind is Kind.WORD else ""
+        return self.text.upper() if self.kind is TokenKind.WORD else ""
 
     @property
     def names(self) -> bool:
         """Whether this can be a part of a name."""
-        return self.kind in (Kind.WORD, Kind.QUOTED)
+        return self.kind in (TokenKind.WORD, TokenKind.QUOTED)
 
     @property
     def name(self) -> str:
         """The part of a name that this is."""
-        if self.kind is not Kind.QUOTED:
+        if self.kind is not TokenKind.QUOTED:
             return self.text
         quote = self.text[0]
         return self.text[1:-1].replace(quote * 2, quote)
@@ -61,7 +61,7 @@ class Token:
         return _ESCAPE.sub(lambda found: _unescaped(found.group(), quote), inner)
 
     def is_symbol(self, text: str) -> bool:
-        return self.kind is Kind.SYMBOL and self.text == text
+        return self.kind is TokenKind.SYMBOL and self.text == text
 
 
 _ESCAPE = re.compile(
@@ -110,11 +110,11 @@ _POSTGRES = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _KINDS = {
-    "string": Kind.STRING,
-    "quoted": Kind.QUOTED,
-    "number": Kind.NUMBER,
-    "word": Kind.WORD,
-    "symbol": Kind.SYMBOL,
+    "string": TokenKind.STRING,
+    "quoted": TokenKind.QUOTED,
+    "number": TokenKind.NUMBER,
+    "word": TokenKind.WORD,
+    "symbol": TokenKind.SYMBOL,
 }
 
 

@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from spark_trickle.statements.tokens import Kind, Token, tokenize
+from spark_trickle.statements.tokens import Token, TokenKind, tokenize
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,11 @@ class _Reader:
         token = self._next()
         if token is None:
             return None
-        if token.kind is Kind.NUMBER:
+        if token.kind is TokenKind.NUMBER:
             return _number(token.text, minus)
         if minus:
             return None
-        if token.kind is Kind.STRING:
+        if token.kind is TokenKind.STRING:
             return _string(token.text)
         return self._worded(token)
 
@@ -153,7 +153,7 @@ class _Reader:
                 return None
 
     def _typed(self, word: str) -> Literal | None:
-        if self.done or self._tokens[self._i].kind is not Kind.STRING:
+        if self.done or self._tokens[self._i].kind is not TokenKind.STRING:
             return None
         text = _string(self._tokens[self._i].text)
         self._i += 1

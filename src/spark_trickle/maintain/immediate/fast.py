@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_trickle.delta.fast_path import FastPath, FastPlan, NoFastPath
 from spark_trickle.errors import CommitConflictError, InvariantError, TrickleError
-from spark_trickle.ir.exact import Type
+from spark_trickle.ir.exact import ExactType
 from spark_trickle.local.fold import Fold, Folder, Key, Sums
 from spark_trickle.local.values import to_arrow
 from spark_trickle.maintain.immediate.memory import Memory, Place, Row, Rows, estimated_bytes
@@ -77,7 +77,7 @@ class Moved:
     rows: Rows
     gone: list[Place]
     come: dict[Place, Row]
-    types: tuple[Type, ...]
+    types: tuple[ExactType, ...]
 
     def staged(self) -> Staged:
         dead: dict[int, list[int]] = {}
@@ -322,7 +322,7 @@ def _placed(
     rows: Rows,
     gone: list[Place],
     come: list[Row],
-    types: tuple[Type, ...],
+    types: tuple[ExactType, ...],
 ) -> Moved:
     """Rows that come take the ids of rows that go, as in an UPDATE, before they take new ones."""
     ids = [number for file, number in gone if file is None][: len(come)]

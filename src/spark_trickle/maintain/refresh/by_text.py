@@ -16,7 +16,7 @@ from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.pinned import Pinned, PinnedState
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import parse_query
-from spark_trickle.sql.pg.queries import Columns
+from spark_trickle.sql.pg.queries import PgColumns
 from spark_trickle.statements.clock import at_moment
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.parse import Query, parse_statement
@@ -38,7 +38,7 @@ def text_frame(
     tables = {str(p.table.full_name.name).lower(): p.table for p in pinned.values()}
     tables |= {".".join(p.table.full_name.key): p.table for p in pinned.values()}
 
-    def lookup(schema: str, name: str) -> Columns | None:
+    def lookup(schema: str, name: str) -> PgColumns | None:
         found = tables.get(f"{schema}.{name}" if schema else name)
         return None if found is None else table_columns(found)
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 from spark_trickle.compile import PartDelta
 from spark_trickle.delta.segment import Part
 from spark_trickle.errors import ExecutionError, InternalError, InvalidDataError
-from spark_trickle.ir.exact import Kind
-from spark_trickle.ir.exact_plan import Read, Relation
+from spark_trickle.ir.exact import ExactKind
+from spark_trickle.ir.exact_plan import ExactPlan, Read
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.types import Version
 from spark_trickle.ir.walk import scans
@@ -34,7 +34,7 @@ from spark_trickle.storage.records import WEIGHT, ScanPlan
 
 
 @lru_cache(maxsize=1_000)
-def _program(plan: Relation) -> Program:
+def _program(plan: ExactPlan) -> Program:
     return Program(plan)
 
 
@@ -101,13 +101,13 @@ MOST_BYTES = 32 << 20
 def compute(delta: PartDelta, view: Part | None, near: Near, *, ansi: bool) -> pa.Table | None:
     """The delta of a part, net, that of ``view`` beside it; None: Spark must answer."""
     plan, names = delta.exact(view, ansi=ansi)
-    return _run(_program(plan), names, near.read) if isinstance(plan, Relation) else None
+    return _run(_program(plan), names, near.read) if isinstance(plan, ExactPlan) else None
 
 
 def whole(plan: Node, names: list[str], tables: Tables, *, ansi: bool) -> pa.Table | None:
     """All rows of a plan with weights, net; None: Spark must answer."""
     exact = local_plan(plan, ansi=ansi)
-    return _run(Program(exact), names, tables.read) if isinstance(exact, Relation) else None
+    return _run(Program(exact), names, tables.read) if isinstance(exact, ExactPlan) else None
 
 
 def _run(program: Program, names: list[str], read: Reader) -> pa.Table | None:
@@ -125,9 +125,9 @@ def _run(program: Program, names: list[str], read: Reader) -> pa.Table | None:
     return pa.table(arrays, names=[*names, WEIGHT])
 
 
-def _stored(values: list[Any], kind: Kind) -> list[Any]:
+def _stored(values: list[Any], kind: ExactKind) -> list[Any]:
     """Spark has no negative zero among keys, and all columns of a delta are keys."""
-    if kind is not Kind.DOUBLE:
+    if kind is not ExactKind.DOUBLE:
         return values
     return [None if value is None else value + 0.0 for value in values]
 

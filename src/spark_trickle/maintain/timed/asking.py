@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_trickle.ir.temporal import Edge, Timed, at_clock
+from spark_trickle.ir.temporal import Timed, TimeEdge, at_clock
 from spark_trickle.maintain.timed.clocks import Clocks, Value, clocks
 from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.spark.facts import Meaning
@@ -37,7 +37,7 @@ def clocks_by(
             return replace(found, spark_queries=run.spark_queries)
 
 
-def by_spark(run: Run, asked: Sequence[tuple[Edge, int]]) -> list[Value | None]:
+def by_spark(run: Run, asked: Sequence[tuple[TimeEdge, int]]) -> list[Value | None]:
     """None where the expression is NULL."""
     texts: list[str] = []
     for number, (edge, clock) in enumerate(asked):
@@ -60,7 +60,7 @@ _T = exp.DataType.Type
 _AROUND = (1, 0, -1)
 
 
-def _compared(edge: Edge, value: str) -> list[str]:
+def _compared(edge: TimeEdge, value: str) -> list[str]:
     """What to ask Spark about an expression, so that it can be placed among a column's values."""
     if edge.type.this is _T.TIMESTAMPNTZ:
         return [f"CAST({value} AS TIMESTAMP_NTZ)"]
@@ -73,7 +73,7 @@ def _compared(edge: Edge, value: str) -> list[str]:
     return [f"unix_date({day})", *tests]
 
 
-def _value(edge: Edge, found: Sequence[object]) -> Value | None:
+def _value(edge: TimeEdge, found: Sequence[object]) -> Value | None:
     first, *tests = found
     if first is None:
         return None

@@ -12,7 +12,7 @@ from sqlglot import exp
 from spark_trickle.compile import render
 from spark_trickle.ir.nodes import Negate, Node, Scan, UnionAll
 from spark_trickle.ir.types import Column, Version
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.lower.query import lower_delta
 from spark_trickle.maintain.refresh.netting import net
 from spark_trickle.maintain.refresh.pinned import CHANGE_BYTES, CHANGES, Pinned
@@ -84,7 +84,7 @@ class TimedDelta:
         return rows.select([*self._names, WEIGHT])
 
     def _on_spark(self, crossed: Sequence[tuple[int, ScanPlan]]) -> Rows:
-        ids = Ids()
+        ids = ColumnIds()
         read = {column.name: column for column in self.columns}
         own = [read[name] for name in self._names]
         changes = self._changes

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from spark_trickle.ir.temporal import Edge, Timed
+from spark_trickle.ir.temporal import Timed, TimeEdge
 from spark_trickle.storage.read.ranges import narrowed
 from spark_trickle.storage.records import DataFile, Ranges, ScanPlan
 
@@ -80,7 +80,7 @@ class Clocks:
         return found
 
 
-Ask = Callable[[Sequence[tuple[Edge, int]]], list["Value | None"]]
+Ask = Callable[[Sequence[tuple[TimeEdge, int]]], list["Value | None"]]
 """Where the values of edges lie at clocks; None for NULL."""
 
 
@@ -109,7 +109,7 @@ class Value:
     """Whether it is just that value."""
 
 
-def _box(edges: Iterable[tuple[Edge, Value | None]]) -> Box | None:
+def _box(edges: Iterable[tuple[TimeEdge, Value | None]]) -> Box | None:
     box: dict[str, Range] = {}
     for edge, value in edges:
         if value is None:

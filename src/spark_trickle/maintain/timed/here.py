@@ -14,7 +14,7 @@ from enum import Enum
 from sqlglot import exp
 
 from spark_trickle.ir.aggregates import arguments, function_name
-from spark_trickle.ir.temporal import Edge, is_clock
+from spark_trickle.ir.temporal import TimeEdge, is_clock
 from spark_trickle.maintain.timed.clocks import Value
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.files.calendar import DAY
@@ -46,10 +46,12 @@ class Kind(Enum):
 Known = tuple[Kind, int]
 
 
-def by_rule(meaning: Meaning | None) -> Callable[[Sequence[tuple[Edge, int]]], list[Value | None]]:
+def by_rule(
+    meaning: Meaning | None,
+) -> Callable[[Sequence[tuple[TimeEdge, int]]], list[Value | None]]:
     """Answers by the rules below; NotHere if one has none, or under another zone than UTC."""
 
-    def ask(asked: Sequence[tuple[Edge, int]]) -> list[Value | None]:
+    def ask(asked: Sequence[tuple[TimeEdge, int]]) -> list[Value | None]:
         settings = {} if meaning is None else meaning.settings
         zone = settings.get("spark.sql.session.timeZone")
         if zone not in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"):
@@ -61,7 +63,7 @@ def by_rule(meaning: Meaning | None) -> Callable[[Sequence[tuple[Edge, int]]], l
     return ask
 
 
-def _placed(edge: Edge, known: Known) -> Value:
+def _placed(edge: TimeEdge, known: Known) -> Value:
     if edge.type.this is not _T.DATE:
         return Value(_micros(known), exact=True)
     floor, rest = divmod(_micros(known), DAY)

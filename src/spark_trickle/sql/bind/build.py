@@ -23,7 +23,7 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import column_id, ref
 from spark_trickle.ir.types import Column, Schema
-from spark_trickle.ir.walk import Ids, nodes, reads
+from spark_trickle.ir.walk import ColumnIds, nodes, reads
 from spark_trickle.sql.types import coercion as c
 from spark_trickle.sql.types.functions import EMPTY_COUNTS, WINDOW_ONLY, unwrapped
 from spark_trickle.sql.types.infer import type_of
@@ -91,7 +91,7 @@ def by_id(columns: Iterable[Column]) -> dict[int, Column]:
 
 
 def column_for(
-    name: str, expression: exp.Expression, input: Node, ids: Ids, taken: set[int]
+    name: str, expression: exp.Expression, input: Node, ids: ColumnIds, taken: set[int]
 ) -> Column:
     """The column an expression is projected to; a plain column of the same name keeps its id."""
     offered = by_id(input.columns)
@@ -103,7 +103,7 @@ def column_for(
     return ids.column(name, type, nullable(expression, offered))
 
 
-def project(input: Node, outputs: Iterable[tuple[str, exp.Expression]], ids: Ids) -> Project:
+def project(input: Node, outputs: Iterable[tuple[str, exp.Expression]], ids: ColumnIds) -> Project:
     """A projection with a column per name and expression."""
     taken: set[int] = set()
     pairs = []
@@ -120,7 +120,7 @@ def passing(columns: Iterable[Column]) -> tuple[tuple[Column, exp.Expression], .
 
 
 def extended(
-    input: Node, additions: Iterable[tuple[str, exp.Expression]], ids: Ids
+    input: Node, additions: Iterable[tuple[str, exp.Expression]], ids: ColumnIds
 ) -> tuple[Node, list[Column]]:
     """The input with columns for the expressions; plain columns are used as they are."""
     offered = by_id(input.columns)

@@ -14,7 +14,7 @@ from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.scalars import enclosed, is_chain, rebuilt_chain, ref
 from spark_trickle.ir.temporal import NUMBER, is_clock
 from spark_trickle.sql.bind.scope import Field, Scope, resolve
-from spark_trickle.sql.bind.session import Environment, Nested, NestedQuery, Rows, Unbuildable
+from spark_trickle.sql.bind.session import Environment, NamedPlan, Nested, NestedQuery, Unbuildable
 from spark_trickle.sql.types import coercion as c
 from spark_trickle.sql.types.builtins import BUILTINS
 from spark_trickle.sql.types.clock import reads_clock
@@ -35,7 +35,7 @@ _CLOCK_HINT = (
     "WHERE ts > now() - INTERVAL 7 DAYS AND d <= current_date(), a TIMESTAMP_NTZ with "
     "localtimestamp(); or store the value in a column when a row is written"
 )
-BindQuery = Callable[[exp.Expr, Environment], Rows]
+BindQuery = Callable[[exp.Expr, Environment], NamedPlan]
 
 _LEAVES = (exp.DataType, exp.Var, exp.Identifier, exp.IntervalSpan, exp.Star)
 _MIRRORED: dict[type[exp.Expr], type[exp.Expression]] = {

@@ -16,7 +16,7 @@ from spark_trickle.sql.bind.expressions import Binder, BindQuery
 from spark_trickle.sql.bind.generators import generate
 from spark_trickle.sql.bind.joins import Side, join, lateral_join
 from spark_trickle.sql.bind.scope import Field, Scope, of_relation
-from spark_trickle.sql.bind.session import Environment, Rows, Unbuildable
+from spark_trickle.sql.bind.session import Environment, NamedPlan, Unbuildable
 from spark_trickle.sql.bind.view import bind_view
 from spark_trickle.sql.types.coercion import BIGINT, UNKNOWN, canonical, common
 from spark_trickle.sql.types.functions import is_generator
@@ -102,16 +102,16 @@ class FromClause:
             side = self._joins(self._relation(inner), _inner_joins(inner))
             if not node.args.get("alias"):
                 return side
-            rows = Rows(side.node, tuple(f.name for f in side.scope.visible))
+            rows = NamedPlan(side.node, tuple(f.name for f in side.scope.visible))
             return self._named(node, rows)
         return self._named(node, self.bind_query(inner, self._inner()))
 
-    def _table(self, node: exp.Table) -> Rows:
+    def _table(self, node: exp.Table) -> NamedPlan:
         parts = tuple(part.name for part in node.parts)
         environment = self.environment
         if len(parts) == 1 and parts[0].lower() in environment.ctes:
             rows = environment.ctes[parts[0].lower()]
-            return Rows(fresh_copy(rows.node, environment.ids), rows.names)
+            return NamedPlan(fresh_copy(rows.node, environment.ids), rows.names)
         name = ".".join(parts)
         source = _lookup(name, environment.session.sources)
         if source is not None:
@@ -127,14 +127,14 @@ class FromClause:
             hint = session.hint(name, known)
         raise environment.text.error(node, f"unknown table {name}", hint=hint)
 
-    def _scan(self, source: TableSchema) -> Rows:
+    def _scan(self, source: TableSchema) -> NamedPlan:
         columns = tuple(
             self.environment.ids.column(column.name, canonical(column.type), column.nullable)
             for column in source.columns
         )
-        return Rows(Scan(source.name, columns), tuple(column.name for column in columns))
+        return NamedPlan(Scan(source.name, columns), tuple(column.name for column in columns))
 
-    def _values(self, node: exp.Values) -> Rows:
+    def _values(self, node: exp.Values) -> NamedPlan:
         binder = self._binder(Scope(outer=self.environment.outer))
         rows = tuple(tuple(binder.bind(value) for value in _row(item)) for item in node.expressions)
         if not rows or not rows[0]:
@@ -142,7 +142,7 @@ class FromClause:
         columns: list[Column] = []
         for position in range(len(rows[0])):
             columns.append(self._values_column(node, rows, position))
-        return Rows(Values(tuple(columns), rows), tuple(column.name for column in columns))
+        return NamedPlan(Values(tuple(columns), rows), tuple(column.name for column in columns))
 
     def _values_column(
         self, node: exp.Values, rows: tuple[tuple[exp.Expression, ...], ...], position: int
@@ -182,7 +182,7 @@ class FromClause:
             raise self._unsupported(node, "TABLE_FUNCTION", "range of more than 100000 rows")
         column = self.environment.ids.column("id", BIGINT, nullable=False)
         rows = tuple((exp.cast(exp.Literal.number(n), BIGINT),) for n in numbers)
-        return self._named(node, Rows(Values((column,), rows), ("id",)))
+        return self._named(node, NamedPlan(Values((column,), rows), ("id",)))
 
     def _lateral(self, left: Side, clause: exp.Join, node: exp.Lateral) -> Side:
         alias = node.args.get("alias")
@@ -213,7 +213,7 @@ class FromClause:
         scope = side.scope.joined(of_relation((label,), fields, None))
         return Side(node, scope)
 
-    def _named(self, node: exp.Expr, rows: Rows) -> Side:
+    def _named(self, node: exp.Expr, rows: NamedPlan) -> Side:
         """A relation under its alias, with its columns renamed if the alias lists names."""
         alias = node.args.get("alias")
         listed = [column.name for column in (alias.args.get("columns") or [])] if alias else []

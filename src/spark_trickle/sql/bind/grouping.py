@@ -21,7 +21,7 @@ Sets = list[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Groups:
+class GroupBy:
     """The bound expressions of GROUP BY, and which of them each grouping set has."""
 
     expressions: tuple[exp.Expression, ...]
@@ -56,7 +56,7 @@ class Grouping:
     """Collects the calls of an aggregate query and rewrites expressions to read its result."""
 
     input: Node
-    groups: Groups
+    groups: GroupBy
     environment: Environment
     keys: dict[exp.Expression, Column] = field(default_factory=dict)
     calls: dict[exp.Expression, Column] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
-from spark_trickle.sql.bind.grouping import Groups
+from spark_trickle.sql.bind.grouping import GroupBy
 
 Bind = Callable[[exp.Expr], exp.Expression]
 """Binds one element of GROUP BY: an expression, an ordinal or an alias."""
@@ -49,7 +49,7 @@ class _Collector:
         return [self.positions(node)]
 
 
-def groups_of(group: exp.Expr, bind: Bind) -> Groups:
+def groups_of(group: exp.Expr, bind: Bind) -> GroupBy:
     """The groups of a GROUP BY clause that is not GROUP BY ALL."""
     collector = _Collector(bind)
     elements = list(group.expressions)
@@ -68,9 +68,9 @@ def groups_of(group: exp.Expr, bind: Bind) -> Groups:
     if not special:
         for element in elements:
             collector.positions(element)
-        return Groups(tuple(collector.expressions))
+        return GroupBy(tuple(collector.expressions))
     sets = [_joined(choice) for choice in product(*(collector.sets(e) for e in elements))]
-    return Groups(tuple(collector.expressions), tuple(sets))
+    return GroupBy(tuple(collector.expressions), tuple(sets))
 
 
 def _joined(parts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -10,9 +10,9 @@ from spark_trickle.ir.check import check
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.types import Blocker, Notice, TableSchema
 from spark_trickle.sql.bind.query import bind_query
-from spark_trickle.sql.bind.session import Environment, Session, Unbuildable
+from spark_trickle.sql.bind.session import BindSession, Environment, Unbuildable
 from spark_trickle.sql.parse import parse_query
-from spark_trickle.sql.pg.queries import Columns, Lookup
+from spark_trickle.sql.pg.queries import Lookup, PgColumns
 from spark_trickle.sql.pg.types import from_spark
 from spark_trickle.sql.rules import read_otherwise, told_apart_by_case
 
@@ -21,7 +21,7 @@ def columns_of(sources: Mapping[str, TableSchema]) -> Lookup:
     """The columns of sources, for a translation."""
     by_name = {name.lower(): source for name, source in sources.items()}
 
-    def lookup(schema: str, name: str) -> Columns | None:
+    def lookup(schema: str, name: str) -> PgColumns | None:
         found = by_name.get(f"{schema}.{name}" if schema else name)
         return None if found is None else [(c.name, from_spark(c.type)) for c in found.columns]
 
@@ -29,7 +29,7 @@ def columns_of(sources: Mapping[str, TableSchema]) -> Lookup:
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundQuery:
     """What a query means; without a plan there is at least one blocker."""
 
     plan: Node | None
@@ -47,7 +47,7 @@ def bind(
     hint: NameHint | None = None,
     functions: Mapping[str, bool] | None = None,
     settings: Mapping[str, str] | None = None,
-) -> Bound:
+) -> BoundQuery:
     """Parse and bind one query; raises ParseError, BindError or UnsupportedQueryError.
 
     ``settings``: those of Spark that give the text its meaning, where they are known.
@@ -57,8 +57,8 @@ def bind(
     other = read_otherwise(settings or {})
     other = other or told_apart_by_case(settings or {}, parsed.tree, names)
     if other is not None:
-        return Bound(None, (), (), (other,))
-    session = Session(
+        return BoundQuery(None, (), (), (other,))
+    session = BindSession(
         sources,
         views or {},
         hint=hint,
@@ -69,10 +69,10 @@ def bind(
     try:
         rows = bind_query(parsed.tree, environment)
     except Unbuildable:
-        return Bound(None, (), tuple(session.notices), tuple(session.blockers))
+        return BoundQuery(None, (), tuple(session.notices), tuple(session.blockers))
     except RecursionError:
         raise BindError(
             "the query is nested too deeply", hint="split it into common table expressions"
         ) from None
     check(rows.node, stage="the bound plan")
-    return Bound(rows.node, rows.names, tuple(session.notices), tuple(session.blockers))
+    return BoundQuery(rows.node, rows.names, tuple(session.notices), tuple(session.blockers))

@@ -13,11 +13,11 @@ from spark_trickle.sql.bind.expressions import Binder
 from spark_trickle.sql.bind.limits import cut_of, cut_rows, only
 from spark_trickle.sql.bind.scope import Field, of_relation
 from spark_trickle.sql.bind.select import SelectBinder
-from spark_trickle.sql.bind.session import Environment, Rows, Unbuildable
+from spark_trickle.sql.bind.session import Environment, NamedPlan, Unbuildable
 from spark_trickle.sql.bind.set_operations import combine
 
 
-def bind_query(tree: exp.Expr, environment: Environment) -> Rows:
+def bind_query(tree: exp.Expr, environment: Environment) -> NamedPlan:
     """The plan of a query and the names of its columns."""
     with_ = tree.args.get("with_")
     if with_ is not None:
@@ -62,7 +62,7 @@ def _with(with_: exp.Expr, environment: Environment) -> Environment:
                 f"{len(listed)} names for {len(rows.names)} columns",
                 hint="give each column one name",
             )
-        ctes[name.lower()] = Rows(rows.node, listed or rows.names)
+        ctes[name.lower()] = NamedPlan(rows.node, listed or rows.names)
     return replace(environment, ctes=ctes)
 
 
@@ -72,7 +72,7 @@ def _refers_to(tree: exp.Expr, name: str) -> bool:
     )
 
 
-def _ordered(tree: exp.Expr, rows: Rows, environment: Environment) -> Rows:
+def _ordered(tree: exp.Expr, rows: NamedPlan, environment: Environment) -> NamedPlan:
     """ORDER BY, LIMIT and OFFSET of a set operation or of a query in parentheses."""
     order = tree.args.get("order")
     cut = cut_of(tree, environment)
@@ -90,13 +90,13 @@ def _ordered(tree: exp.Expr, rows: Rows, environment: Environment) -> Rows:
     outputs = rows.node.columns
     limited = cut_rows(node, keys, cut, outputs, environment, order)
     if cut.limit == 0:
-        return Rows(limited, rows.names)
+        return NamedPlan(limited, rows.names)
     if cut.nothing:
         return rows
-    return Rows(only(limited, outputs), rows.names)
+    return NamedPlan(only(limited, outputs), rows.names)
 
 
-def _key(item: exp.Expr, node: Node, rows: Rows, binder: Binder) -> tuple[Node, Column]:
+def _key(item: exp.Expr, node: Node, rows: NamedPlan, binder: Binder) -> tuple[Node, Column]:
     if isinstance(item, exp.Literal) and item.is_int:
         position = int(item.name)
         if not 1 <= position <= len(rows.names):

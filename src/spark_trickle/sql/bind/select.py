@@ -13,12 +13,12 @@ from spark_trickle.sql.bind.build import boolean, by_id, extended, project
 from spark_trickle.sql.bind.expressions import Binder, BindQuery
 from spark_trickle.sql.bind.from_clause import FromClause
 from spark_trickle.sql.bind.generators import generate
-from spark_trickle.sql.bind.grouping import Grouping, Groups, contains_aggregate
+from spark_trickle.sql.bind.grouping import GroupBy, Grouping, contains_aggregate
 from spark_trickle.sql.bind.grouping_sets import groups_of
 from spark_trickle.sql.bind.limits import cut_of, cut_rows, only, total
 from spark_trickle.sql.bind.naming import output_name
 from spark_trickle.sql.bind.scope import Scope
-from spark_trickle.sql.bind.session import Environment, Rows, Unbuildable
+from spark_trickle.sql.bind.session import Environment, NamedPlan, Unbuildable
 from spark_trickle.sql.bind.subqueries.conditions import restrict, with_values
 from spark_trickle.sql.bind.windows import with_named_windows, with_windows
 from spark_trickle.sql.types.functions import is_generator
@@ -52,7 +52,7 @@ class SelectBinder:
     environment: Environment
     bind_query: BindQuery
 
-    def bind(self, select: exp.Select) -> Rows:
+    def bind(self, select: exp.Select) -> NamedPlan:
         """The plan of the SELECT and its output names."""
         self._refuse(select)
         select = with_named_windows(select, self.environment.text)
@@ -218,12 +218,12 @@ class SelectBinder:
             self.qualify = grouping.over_groups(self.qualify)
         self.node = grouping.node()
 
-    def _groups(self, group: exp.Expr | None) -> Groups:
+    def _groups(self, group: exp.Expr | None) -> GroupBy:
         if group is None:
-            return Groups(())
+            return GroupBy(())
         if group.args.get("all"):
             plain = [i.expression for i in self.items if not contains_aggregate(i.expression)]
-            return Groups(tuple(dict.fromkeys(plain)))
+            return GroupBy(tuple(dict.fromkeys(plain)))
         return groups_of(group, self._group_key)
 
     def _group_key(self, node: exp.Expr) -> exp.Expression:
@@ -266,7 +266,7 @@ class SelectBinder:
             items += [Item((column.name,), ref(column), item.origin) for column in columns]
         self.items = items
 
-    def _finish(self, select: exp.Select) -> Rows:
+    def _finish(self, select: exp.Select) -> NamedPlan:
         names = tuple(item.names[0] for item in self.items)
         outputs = [(item.names[0], item.expression) for item in self.items]
         distinct = select.args.get("distinct")
@@ -279,8 +279,8 @@ class SelectBinder:
         ordered = select.args.get("order")
         limited = cut_rows(node, keys, cut, plain.columns, self.environment, ordered)
         if cut.limit == 0:
-            return Rows(limited, names)
-        return Rows(only(limited, plain.columns), names)
+            return NamedPlan(limited, names)
+        return NamedPlan(only(limited, plain.columns), names)
 
     def _with_order_columns(self, plain: Project, distinct: bool) -> tuple[Node, list[Order]]:
         """The outputs, and beside them the sort keys that are none of the outputs."""

@@ -10,13 +10,13 @@ from sqlglot import exp
 from spark_trickle.errors import NameHint
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.types import Blocker, Notice, TableSchema
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.sql.bind.scope import Scope
 from spark_trickle.sql.text import Text
 
 
 @dataclass(frozen=True)
-class Rows:
+class NamedPlan:
     """A bound query: a plan and the names of its columns, position by position."""
 
     node: Node
@@ -24,12 +24,12 @@ class Rows:
 
 
 @dataclass
-class Session:
+class BindSession:
     """State shared by all queries of one run."""
 
     sources: Mapping[str, TableSchema]
     views: Mapping[str, str]
-    ids: Ids = field(default_factory=Ids)
+    ids: ColumnIds = field(default_factory=ColumnIds)
     notices: list[Notice] = field(default_factory=list)
     blockers: list[Blocker] = field(default_factory=list)
     nested: list[NestedQuery] = field(default_factory=list)
@@ -46,15 +46,15 @@ class Session:
 class Environment:
     """Where a query stands: its text, the names of WITH, and the scopes around it."""
 
-    session: Session
+    session: BindSession
     text: Text
-    ctes: Mapping[str, Rows] = field(default_factory=dict)
+    ctes: Mapping[str, NamedPlan] = field(default_factory=dict)
     outer: Scope | None = None
     top: bool = False
     """The outermost query, whose LIMIT needs an ORDER BY."""
 
     @property
-    def ids(self) -> Ids:
+    def ids(self) -> ColumnIds:
         return self.session.ids
 
     def inside(self, scope: Scope | None) -> Environment:
@@ -97,6 +97,6 @@ class NestedQuery:
     operator: type[exp.Expression] = exp.EQ
 
 
-def query_of(node: exp.Expr, session: Session) -> NestedQuery:
+def query_of(node: exp.Expr, session: BindSession) -> NestedQuery:
     """The subquery behind a placeholder."""
     return session.nested[int(str(node.this))]

@@ -24,11 +24,13 @@ from spark_trickle.ir.nodes import (
 from spark_trickle.ir.scalars import ref
 from spark_trickle.ir.types import Column, Schema
 from spark_trickle.sql.bind.build import boolean, passing, same, typed
-from spark_trickle.sql.bind.session import Environment, Rows
+from spark_trickle.sql.bind.session import Environment, NamedPlan
 from spark_trickle.sql.types.coercion import BIGINT, INT, UNKNOWN, common, spell
 
 
-def combine(tree: exp.SetOperation, left: Rows, right: Rows, environment: Environment) -> Rows:
+def combine(
+    tree: exp.SetOperation, left: NamedPlan, right: NamedPlan, environment: Environment
+) -> NamedPlan:
     """Two bound queries combined as the set operation says."""
     if tree.args.get("by_name"):
         right = _by_name(tree, left, right, environment)
@@ -36,14 +38,14 @@ def combine(tree: exp.SetOperation, left: Rows, right: Rows, environment: Enviro
     every = not tree.args.get("distinct")
     if isinstance(tree, exp.Union):
         union = UnionAll((*_flat(left_node, every), right_node), columns)
-        return Rows(union if every else Distinct(union), left.names)
+        return NamedPlan(union if every else Distinct(union), left.names)
     if every:
         node = _counted(isinstance(tree, exp.Except), left_node, right_node, columns, environment)
-        return Rows(node, left.names)
+        return NamedPlan(node, left.names)
     pairs = zip(left_node.columns, right_node.columns, strict=True)
     match = tuple(same(ref(mine), ref(theirs)) for mine, theirs in pairs)
     kind = AntiJoin if isinstance(tree, exp.Except) else SemiJoin
-    return Rows(Distinct(kind(left_node, right_node, match)), left.names)
+    return NamedPlan(Distinct(kind(left_node, right_node, match)), left.names)
 
 
 def _flat(left: Node, every: bool) -> tuple[Node, ...]:
@@ -51,7 +53,9 @@ def _flat(left: Node, every: bool) -> tuple[Node, ...]:
     return left.inputs if every and isinstance(left, UnionAll) else (left,)
 
 
-def _by_name(tree: exp.SetOperation, left: Rows, right: Rows, environment: Environment) -> Rows:
+def _by_name(
+    tree: exp.SetOperation, left: NamedPlan, right: NamedPlan, environment: Environment
+) -> NamedPlan:
     lowered = [name.lower() for name in right.names]
     missing = [name for name in left.names if name.lower() not in lowered]
     if missing or len(left.names) != len(right.names):
@@ -61,11 +65,11 @@ def _by_name(tree: exp.SetOperation, left: Rows, right: Rows, environment: Envir
             hint=f"select {', '.join(missing) or 'the same columns'} on both sides",
         )
     order = [right.node.columns[lowered.index(name.lower())] for name in left.names]
-    return Rows(Project(right.node, passing(order)), left.names)
+    return NamedPlan(Project(right.node, passing(order)), left.names)
 
 
 def _aligned(
-    tree: exp.SetOperation, left: Rows, right: Rows, environment: Environment
+    tree: exp.SetOperation, left: NamedPlan, right: NamedPlan, environment: Environment
 ) -> tuple[Node, Node, Schema]:
     """Both sides cast to their common types, and the columns of the result."""
     mine, theirs = left.node.columns, right.node.columns

@@ -8,11 +8,13 @@ from sqlglot import exp
 
 from spark_trickle.errors import CycleError, TrickleError
 from spark_trickle.sql.bind.expressions import BindQuery
-from spark_trickle.sql.bind.session import Environment, Rows
+from spark_trickle.sql.bind.session import Environment, NamedPlan
 from spark_trickle.sql.parse import parse_query
 
 
-def bind_view(name: str, node: exp.Table, environment: Environment, bind_query: BindQuery) -> Rows:
+def bind_view(
+    name: str, node: exp.Table, environment: Environment, bind_query: BindQuery
+) -> NamedPlan:
     """The plan of a view's query, as if it had been written where the name stands."""
     session = environment.session
     if name in session.open_views:

@@ -10,7 +10,7 @@ from spark_trickle.sql.pg import numbers
 from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.casts import coerced
 from spark_trickle.sql.pg.types import refuse
-from spark_trickle.sql.pg.values import Value, call, cast
+from spark_trickle.sql.pg.values import PgValue, call, cast
 
 _ORDERED = (
     "int2",
@@ -26,30 +26,30 @@ _ORDERED = (
 )
 
 
-def _count(value: Value, distinct: bool) -> Value:
+def _count(value: PgValue, distinct: bool) -> PgValue:
     inner = exp.Distinct(expressions=[value.tree]) if distinct else value.tree
-    return Value(call("count", inner), t.INT8)
+    return PgValue(call("count", inner), t.INT8)
 
 
-def _extreme(name: str) -> Callable[[Value, bool], Value]:
-    def rule(value: Value, _: bool) -> Value:
+def _extreme(name: str) -> Callable[[PgValue, bool], PgValue]:
+    def rule(value: PgValue, _: bool) -> PgValue:
         if value.type.kind not in _ORDERED:
             refuse(f"{name} of {value.type}")
-        return Value(call(name, value.tree), value.type)
+        return PgValue(call(name, value.tree), value.type)
 
     return rule
 
 
-def _truth(name: str) -> Callable[[Value, bool], Value]:
-    def rule(value: Value, _: bool) -> Value:
+def _truth(name: str) -> Callable[[PgValue, bool], PgValue]:
+    def rule(value: PgValue, _: bool) -> PgValue:
         if value.type != t.BOOL:
             refuse(f"{name} of {value.type}")
-        return Value(call(name, value.tree), t.BOOL)
+        return PgValue(call(name, value.tree), t.BOOL)
 
     return rule
 
 
-AGGREGATES: dict[str, Callable[[Value, bool], Value]] = {
+AGGREGATES: dict[str, Callable[[PgValue, bool], PgValue]] = {
     "count": _count,
     "sum": numbers.total,
     "avg": numbers.average,
@@ -64,12 +64,12 @@ _NEIGHBOURS = ("lag", "lead", "first_value", "last_value")
 WINDOWS = frozenset({*_RANKS, *_NEIGHBOURS, "ntile"})
 
 
-def counted() -> Value:
+def counted() -> PgValue:
     """count(*)"""
-    return Value(call("count", exp.Star()), t.INT8)
+    return PgValue(call("count", exp.Star()), t.INT8)
 
 
-def aggregate(name: str, value: Value, distinct: bool) -> Value:
+def aggregate(name: str, value: PgValue, distinct: bool) -> PgValue:
     if value.type == t.UNKNOWN:
         value = coerced(value, t.TEXT)
     if value.type == t.OPAQUE and name != "count":
@@ -77,7 +77,7 @@ def aggregate(name: str, value: Value, distinct: bool) -> Value:
     return AGGREGATES[name](value, distinct)
 
 
-def ranked(name: str, arguments: Sequence[Value]) -> tuple[exp.Expr, t.PgType, bool]:
+def ranked(name: str, arguments: Sequence[PgValue]) -> tuple[exp.Expr, t.PgType, bool]:
     """The call, its type, and whether Spark's result has to become a bigint."""
     if name in _RANKS:
         return call(name), t.INT8, True
@@ -88,5 +88,5 @@ def ranked(name: str, arguments: Sequence[Value]) -> tuple[exp.Expr, t.PgType, b
     return call(name, *(a.tree for a in arguments)), arguments[0].type, False
 
 
-def widened(tree: exp.Expr, type: t.PgType, needed: bool) -> Value:
-    return Value(cast(tree, type) if needed else tree, type)
+def widened(tree: exp.Expr, type: t.PgType, needed: bool) -> PgValue:
+    return PgValue(cast(tree, type) if needed else tree, type)

@@ -7,10 +7,10 @@ from sqlglot import exp
 from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.literals import literal_as
 from spark_trickle.sql.pg.types import PgType, as_numeric, refuse
-from spark_trickle.sql.pg.values import Value, binary, call, cast, failing, let, number, text
+from spark_trickle.sql.pg.values import PgValue, binary, call, cast, failing, let, number, text
 
 
-def converted(value: Value, to: PgType) -> Value:
+def converted(value: PgValue, to: PgType) -> PgValue:
     """CAST(value AS to)."""
     source = value.type
     if source == t.UNKNOWN:
@@ -18,25 +18,25 @@ def converted(value: Value, to: PgType) -> Value:
     if source == t.OPAQUE:
         refuse("a cast of a column whose type is not known here")
     if source == to:
-        return Value(value.tree, to, value.constant)
+        return PgValue(value.tree, to, value.constant)
     rule = _RULES.get((_group(source), _group(to)))
     if rule is None:
         refuse(f"cast of {source} to {to}")
     return rule(value, to)
 
 
-def coerced(value: Value, to: PgType) -> Value:
+def coerced(value: PgValue, to: PgType) -> PgValue:
     """The value as another type where types meet: never rounded."""
     if value.type == to or (value.type.kind == to.kind and to.kind != "numeric"):
         return value
     if value.type == t.UNKNOWN:
         return _from_literal(value, to)
-    return Value(cast(value.tree, to), to)
+    return PgValue(cast(value.tree, to), to)
 
 
-def _from_literal(value: Value, to: PgType) -> Value:
+def _from_literal(value: PgValue, to: PgType) -> PgValue:
     if value.constant is None:  # NULL
-        return Value(cast(value.tree, to), to)
+        return PgValue(cast(value.tree, to), to)
     return literal_as(str(value.constant), to)
 
 
@@ -46,46 +46,46 @@ def _group(type: PgType) -> str:
     return "float" if type.kind in ("float4", "float8") else type.kind
 
 
-def _same(value: Value, to: PgType) -> Value:
-    return Value(cast(value.tree, to), to)
+def _same(value: PgValue, to: PgType) -> PgValue:
+    return PgValue(cast(value.tree, to), to)
 
 
-def _to_numeric(value: Value, to: PgType) -> Value:
+def _to_numeric(value: PgValue, to: PgType) -> PgValue:
     """An int keeps its digits; numeric without a scale has as many as it needs."""
     if to.free:
         return coerced(value, as_numeric(value.type))
-    return Value(cast(value.tree, to), to)
+    return PgValue(cast(value.tree, to), to)
 
 
-def _rounded(value: Value, to: PgType) -> Value:
+def _rounded(value: PgValue, to: PgType) -> PgValue:
     """PostgreSQL rounds half away from zero, Spark's cast would cut."""
-    return Value(cast(call("round", value.tree, number(0)), to), to)
+    return PgValue(cast(call("round", value.tree, number(0)), to), to)
 
 
-def _float_to_int(value: Value, to: PgType) -> Value:
+def _float_to_int(value: PgValue, to: PgType) -> PgValue:
     """Half to even."""
-    return Value(cast(call("rint", value.tree), to), to)
+    return PgValue(cast(call("rint", value.tree), to), to)
 
 
-def _between_floats(value: Value, to: PgType) -> Value:
+def _between_floats(value: PgValue, to: PgType) -> PgValue:
     if to == t.FLOAT4:
         refuse("cast of float8 to float4: PostgreSQL fails where Spark makes it infinite")
     return _same(value, to)
 
 
-def _to_bool(value: Value, to: PgType) -> Value:
+def _to_bool(value: PgValue, to: PgType) -> PgValue:
     if value.type != t.INT4:
         refuse(f"cast of {value.type} to boolean")
-    return Value(binary(exp.NEQ, value.tree, number(0)), to)
+    return PgValue(binary(exp.NEQ, value.tree, number(0)), to)
 
 
-def _bool_to_int(value: Value, to: PgType) -> Value:
+def _bool_to_int(value: PgValue, to: PgType) -> PgValue:
     if to != t.INT4:
         refuse(f"cast of boolean to {to}")
     return _same(value, to)
 
 
-def _numeric_to_text(value: Value, to: PgType) -> Value:
+def _numeric_to_text(value: PgValue, to: PgType) -> PgValue:
     if value.type.free:
         refuse(
             "cast of numeric without a scale to text: its zeros depend on the value",
@@ -94,16 +94,16 @@ def _numeric_to_text(value: Value, to: PgType) -> Value:
     return _same(value, to)
 
 
-def _time_to_text(value: Value, to: PgType) -> Value:
+def _time_to_text(value: PgValue, to: PgType) -> PgValue:
     def body(moment: exp.Expr) -> exp.Expr:
         year = call("year", moment)
         outside = exp.Not(this=exp.Between(this=year, low=number(1), high=number(9999)))
         return failing(outside, "years are 1 to 9999 here", cast(moment, to), to)
 
-    return Value(let([value.tree], body), to)
+    return PgValue(let([value.tree], body), to)
 
 
-def _text_to_int(value: Value, to: PgType) -> Value:
+def _text_to_int(value: PgValue, to: PgType) -> PgValue:
     """Spark takes control characters around the digits for blanks."""
 
     def body(content: exp.Expr) -> exp.Expr:
@@ -112,11 +112,11 @@ def _text_to_int(value: Value, to: PgType) -> Value:
         )
         return failing(odd, f"invalid input syntax for type {to}", cast(content, to), to)
 
-    return Value(let([value.tree], body), to)
+    return PgValue(let([value.tree], body), to)
 
 
-def _uuid_to_text(value: Value, to: PgType) -> Value:
-    return Value(value.tree, to)
+def _uuid_to_text(value: PgValue, to: PgType) -> PgValue:
+    return PgValue(value.tree, to)
 
 
 _RULES = {

@@ -11,20 +11,20 @@ from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.casts import converted
 from spark_trickle.sql.pg.expressions import Expressions
 from spark_trickle.sql.pg.queries import (
-    Columns,
     Lookup,
+    PgColumns,
+    PgRelation,
     QueryScope,
-    Relation,
     query_in,
     relation_in,
 )
 from spark_trickle.sql.pg.types import PgType, refuse
-from spark_trickle.sql.pg.values import Value, number
+from spark_trickle.sql.pg.values import PgValue, number
 
 MATCHED = "source__"
 
 
-def columns_of(table: exp.Table, lookup: Lookup) -> Columns:
+def columns_of(table: exp.Table, lookup: Lookup) -> PgColumns:
     schema = table.db.lower()
     columns = lookup("" if schema == "pg_catalog" else schema, table.name.lower())
     if columns is None:
@@ -38,7 +38,7 @@ def plain_table(table: exp.Table) -> exp.Table:
     return exp.Table(this=table.this.copy(), db=None if schema is None else schema.copy())
 
 
-def assigned(value: Value, type: PgType) -> exp.Expr:
+def assigned(value: PgValue, type: PgType) -> exp.Expr:
     """A value as a column of this type stores it; plain literals stay plain."""
     if value.type == t.UNKNOWN and value.constant is None:
         return exp.Null()
@@ -120,7 +120,7 @@ def _source(source: exp.Expr, types: Sequence[PgType], lookup: Lookup) -> exp.Ex
     return cast_columns(holder.this, columns, types)
 
 
-def cast_columns(query: exp.Expr, columns: Columns, types: Sequence[PgType]) -> exp.Expr:
+def cast_columns(query: exp.Expr, columns: PgColumns, types: Sequence[PgType]) -> exp.Expr:
     """A translated query whose columns are cast to these types."""
     if all(
         own == type and own.kind != "numeric" for (_, own), type in zip(columns, types, strict=True)
@@ -131,7 +131,7 @@ def cast_columns(query: exp.Expr, columns: Columns, types: Sequence[PgType]) -> 
         this=exp.to_identifier("q__"), columns=[exp.to_identifier(name) for name in names]
     )
     items = [
-        exp.alias_(assigned(Value(exp.column(name, "q__"), own), type), name)
+        exp.alias_(assigned(PgValue(exp.column(name, "q__"), own), type), name)
         for name, (_, own), type in zip(names, columns, types, strict=True)
     ]
     return exp.select(*items).from_(exp.Subquery(this=query, alias=alias))
@@ -155,15 +155,15 @@ def _row(row: exp.Expr, types: Sequence[PgType], expressions: Expressions) -> ex
     return exp.Tuple(expressions=trees)
 
 
-def target_scope(table: exp.Table, lookup: Lookup) -> tuple[QueryScope, str, Columns]:
+def target_scope(table: exp.Table, lookup: Lookup) -> tuple[QueryScope, str, PgColumns]:
     """The scope of UPDATE and DELETE: the target under its alias."""
     columns = columns_of(table, lookup)
     alias = table.alias_or_name.lower()
-    return QueryScope(lookup, relations=[Relation(alias, columns)]), alias, columns
+    return QueryScope(lookup, relations=[PgRelation(alias, columns)]), alias, columns
 
 
 def assignments(
-    tree: exp.Expr, columns: Columns, expressions: Expressions
+    tree: exp.Expr, columns: PgColumns, expressions: Expressions
 ) -> list[tuple[str, exp.Expr]]:
     """SET: column and value."""
     by_name = {name.lower(): (name, type) for name, type in columns}
@@ -207,7 +207,7 @@ def update(tree: exp.Update, lookup: Lookup) -> exp.Expr:
     return exp.Update(this=place, expressions=items, where=condition)
 
 
-def _merged(tree: exp.Update, scope: QueryScope, alias: str, columns: Columns) -> exp.Expr:
+def _merged(tree: exp.Update, scope: QueryScope, alias: str, columns: PgColumns) -> exp.Expr:
     """All relations of FROM as one source, its columns under names of their own."""
     clause = tree.args["from_"].copy()
     inner = QueryScope(scope.lookup)

@@ -13,19 +13,19 @@ from spark_trickle.sql.pg.aggregates import AGGREGATES, WINDOWS, aggregate, coun
 from spark_trickle.sql.pg.casts import coerced, converted
 from spark_trickle.sql.pg.functions import function
 from spark_trickle.sql.pg.literals import interval, number_literal
-from spark_trickle.sql.pg.meeting import Scope, bracketed, met, named, opposite
+from spark_trickle.sql.pg.meeting import PgScope, bracketed, met, named, opposite
 from spark_trickle.sql.pg.parts import all_known
 from spark_trickle.sql.pg.types import PgType, common, from_postgres, length_of, refusal, refuse
-from spark_trickle.sql.pg.values import Value, call, number, text
+from spark_trickle.sql.pg.values import PgValue, call, number, text
 
 
 class Expressions:
     """Translates the expressions of one scope."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: PgScope) -> None:
         self._scope = scope
 
-    def value(self, node: exp.Expr) -> Value:
+    def value(self, node: exp.Expr) -> PgValue:
         rule = _RULES.get(type(node))
         if rule is None:
             refuse(f"{named(node)} has no proven translation")
@@ -45,37 +45,37 @@ class Expressions:
             refuse(f"a condition of type {value.type}")
         return value.tree
 
-    def _column(self, node: exp.Column) -> Value:
+    def _column(self, node: exp.Column) -> PgValue:
         if isinstance(node.this, exp.Star):
-            return Value(node, t.OPAQUE)
-        return Value(node.copy(), self._scope.column(node))
+            return PgValue(node, t.OPAQUE)
+        return PgValue(node.copy(), self._scope.column(node))
 
-    def _literal(self, node: exp.Expr) -> Value:
+    def _literal(self, node: exp.Expr) -> PgValue:
         if isinstance(node, exp.Literal) and not node.is_string:
             return number_literal(str(node.this))
-        return Value(text(str(node.this)), t.UNKNOWN, str(node.this))
+        return PgValue(text(str(node.this)), t.UNKNOWN, str(node.this))
 
-    def _null(self, _: exp.Expr) -> Value:
-        return Value(exp.Null(), t.UNKNOWN)
+    def _null(self, _: exp.Expr) -> PgValue:
+        return PgValue(exp.Null(), t.UNKNOWN)
 
-    def _boolean(self, node: exp.Expr) -> Value:
-        return Value(node.copy(), t.BOOL)
+    def _boolean(self, node: exp.Expr) -> PgValue:
+        return PgValue(node.copy(), t.BOOL)
 
-    def _paren(self, node: exp.Expr) -> Value:
+    def _paren(self, node: exp.Expr) -> PgValue:
         value = self.value(node.this)
-        return Value(exp.Paren(this=value.tree), value.type, value.constant)
+        return PgValue(exp.Paren(this=value.tree), value.type, value.constant)
 
-    def _neg(self, node: exp.Expr) -> Value:
+    def _neg(self, node: exp.Expr) -> PgValue:
         return numbers.negated(self.value(node.this))
 
-    def _not(self, node: exp.Expr) -> Value:
-        return Value(exp.Not(this=exp.Paren(this=self.condition(node.this))), t.BOOL)
+    def _not(self, node: exp.Expr) -> PgValue:
+        return PgValue(exp.Not(this=exp.Paren(this=self.condition(node.this))), t.BOOL)
 
-    def _logical(self, node: exp.Expr) -> Value:
+    def _logical(self, node: exp.Expr) -> PgValue:
         sides = [exp.Paren(this=self.condition(side)) for side in (node.this, node.expression)]
-        return Value(type(node)(this=sides[0], expression=sides[1]), t.BOOL)
+        return PgValue(type(node)(this=sides[0], expression=sides[1]), t.BOOL)
 
-    def _arithmetic(self, node: exp.Expr) -> Value:
+    def _arithmetic(self, node: exp.Expr) -> PgValue:
         left, right = self.value(node.this), self.value(node.expression)
         if isinstance(node, exp.Add | exp.Sub):
             moved = times.added(left, right, minus=isinstance(node, exp.Sub))
@@ -89,10 +89,10 @@ class Expressions:
                 refuse(f"{node.key} of {left.type} and {right.type}")
         return numbers.arithmetic(type(node), left, right)  # type: ignore[arg-type]
 
-    def _pipe(self, node: exp.Expr) -> Value:
+    def _pipe(self, node: exp.Expr) -> PgValue:
         return texts.joined(self.value(node.this), self.value(node.expression))
 
-    def _compared(self, node: exp.Expr) -> Value:
+    def _compared(self, node: exp.Expr) -> PgValue:
         kind: Any = type(node)
         tuples = [side for side in (node.this, node.expression) if isinstance(side, exp.Tuple)]
         if tuples:
@@ -102,7 +102,7 @@ class Expressions:
             return self._any(node, quantified)
         left, right = met(self.value(node.this), self.value(node.expression))
         type_ = common([left.type, right.type], "comparison")
-        return Value(
+        return PgValue(
             exp.Paren(
                 this=kind(
                     this=bracketed(coerced(left, type_).tree),
@@ -112,7 +112,7 @@ class Expressions:
             t.BOOL,
         )
 
-    def _rows(self, node: exp.Expr) -> Value:
+    def _rows(self, node: exp.Expr) -> PgValue:
         pairs = (node.this, node.expression)
         if not isinstance(node, exp.EQ) or not all(isinstance(side, exp.Tuple) for side in pairs):
             refuse("a comparison of rows by other than =")
@@ -120,9 +120,9 @@ class Expressions:
             self._compared(exp.EQ(this=left.copy(), expression=right.copy())).tree
             for left, right in zip(node.this.expressions, node.expression.expressions, strict=True)
         ]
-        return Value(exp.Paren(this=exp.and_(*found, copy=False)), t.BOOL)
+        return PgValue(exp.Paren(this=exp.and_(*found, copy=False)), t.BOOL)
 
-    def _any(self, node: exp.Expr, quantified: exp.Expr) -> Value:
+    def _any(self, node: exp.Expr, quantified: exp.Expr) -> PgValue:
         inner = quantified.this
         while isinstance(inner, exp.Paren):
             inner = inner.this
@@ -134,7 +134,7 @@ class Expressions:
             return self._in(exp.In(this=node.this.copy(), expressions=inner.expressions))
         raise refusal("= ANY of an array that is not written out")
 
-    def _distinct_from(self, node: exp.Expr) -> Value:
+    def _distinct_from(self, node: exp.Expr) -> PgValue:
         left, right = met(self.value(node.this), self.value(node.expression))
         type_ = common([left.type, right.type], "IS DISTINCT FROM")
         same = exp.Paren(
@@ -143,9 +143,9 @@ class Expressions:
                 expression=bracketed(coerced(right, type_).tree),
             )
         )
-        return Value(same if isinstance(node, exp.NullSafeEQ) else exp.Not(this=same), t.BOOL)
+        return PgValue(same if isinstance(node, exp.NullSafeEQ) else exp.Not(this=same), t.BOOL)
 
-    def _is(self, node: exp.Expr) -> Value:
+    def _is(self, node: exp.Expr) -> PgValue:
         what = node.expression
         if isinstance(what, exp.Null):
             test = exp.Is(this=bracketed(self.plain(node.this)), expression=exp.Null())
@@ -154,18 +154,18 @@ class Expressions:
             test = exp.NullSafeEQ(this=inner, expression=what.copy())  # type: ignore[assignment]
         else:
             raise refusal(f"IS {what.sql('postgres')}")
-        found = Value(exp.Paren(this=test), t.BOOL)
+        found = PgValue(exp.Paren(this=test), t.BOOL)
         return opposite(found) if node.args.get("negate") else found
 
-    def _between(self, node: exp.Expr) -> Value:
+    def _between(self, node: exp.Expr) -> PgValue:
         if node.args.get("symmetric"):
             refuse("BETWEEN SYMMETRIC")
         low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
         high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
         sides = [self._compared(side).tree for side in (low, high)]
-        return Value(exp.Paren(this=exp.And(this=sides[0], expression=sides[1])), t.BOOL)
+        return PgValue(exp.Paren(this=exp.And(this=sides[0], expression=sides[1])), t.BOOL)
 
-    def _in(self, node: exp.Expr) -> Value:
+    def _in(self, node: exp.Expr) -> PgValue:
         query = node.args.get("query")
         if query is not None:
             query = query.copy()
@@ -176,17 +176,17 @@ class Expressions:
             type_ = common([left.type, types[0]], "IN")
             if types[0] not in (type_, t.UNKNOWN) and not types[0].is_exact:
                 refuse(f"IN of {left.type} and {types[0]}")
-            return Value(exp.In(this=bracketed(coerced(left, type_).tree), query=query), t.BOOL)
+            return PgValue(exp.In(this=bracketed(coerced(left, type_).tree), query=query), t.BOOL)
         if isinstance(node.this, exp.Tuple):
             refuse("IN with rows")
         values = [self.value(item) for item in (node.this, *node.expressions)]
         type_ = common([v.type for v in values], "IN")
         trees = [coerced(v, type_).tree for v in values]
-        return Value(
+        return PgValue(
             exp.Paren(this=exp.In(this=bracketed(trees[0]), expressions=trees[1:])), t.BOOL
         )
 
-    def _like(self, node: exp.Expr) -> Value:
+    def _like(self, node: exp.Expr) -> PgValue:
         escape = None
         if isinstance(node, exp.Escape):
             escape, node = str(node.expression.this), node.this
@@ -195,11 +195,11 @@ class Expressions:
         found = texts.like(value, by, any_case=isinstance(node, exp.ILike), escape=escape)
         return opposite(found) if node.args.get("negate") else found
 
-    def _matches(self, node: exp.Expr) -> Value:
+    def _matches(self, node: exp.Expr) -> PgValue:
         value, by = self.value(node.this), self.value(node.expression)
         return texts.matches(value, by, any_case=isinstance(node, exp.RegexpILike))
 
-    def _case(self, node: exp.Expr) -> Value:
+    def _case(self, node: exp.Expr) -> PgValue:
         base, branches = node.this, node.args["ifs"]
         conditions = [
             self._compared(exp.EQ(this=base.copy(), expression=b.this.copy())).tree
@@ -213,9 +213,9 @@ class Expressions:
         type_ = common([v.type for v in values], "CASE")
         trees = [coerced(v, type_).tree for v in values]
         ifs = [exp.If(this=c, true=v) for c, v in zip(conditions, trees, strict=False)]
-        return Value(exp.Case(ifs=ifs, default=trees[-1] if default is not None else None), type_)
+        return PgValue(exp.Case(ifs=ifs, default=trees[-1] if default is not None else None), type_)
 
-    def _cast(self, node: exp.Expr) -> Value:
+    def _cast(self, node: exp.Expr) -> PgValue:
         inner, to = node.this, node.args["to"]
         if to.this == exp.DType.INTERVAL:
             return self._interval(exp.Interval(this=inner.copy()))
@@ -225,55 +225,55 @@ class Expressions:
         longest = length_of(to)
         if longest is None:
             return value
-        return Value(call("left", value.tree, number(longest)), t.TEXT)
+        return PgValue(call("left", value.tree, number(longest)), t.TEXT)
 
-    def _interval(self, node: exp.Expr) -> Value:
+    def _interval(self, node: exp.Expr) -> PgValue:
         unit = node.args.get("unit")
         content = node.this
         if not isinstance(content, exp.Literal):
             refuse("an interval that is not a constant")
-        return Value(
+        return PgValue(
             exp.Null(), t.INTERVAL, interval(str(content.this), unit.name if unit else None)
         )
 
-    def _array(self, node: exp.Expr, element: PgType | None = None) -> Value:
+    def _array(self, node: exp.Expr, element: PgType | None = None) -> PgValue:
         values = [self.value(item) for item in node.expressions]
         if not values and element is None:
             refuse("an empty array without a type", "CAST it: ARRAY[]::integer[]")
         type_ = element or common([v.type for v in values], "ARRAY")
         trees = [converted(v, type_).tree if element else coerced(v, type_).tree for v in values]
-        return Value(call("array", *trees), PgType("array", element=type_))
+        return PgValue(call("array", *trees), PgType("array", element=type_))
 
-    def _extract(self, node: exp.Expr) -> Value:
+    def _extract(self, node: exp.Expr) -> PgValue:
         return times.extract(node.this.name, self.value(node.expression))
 
-    def _substring(self, node: exp.Expr) -> Value:
+    def _substring(self, node: exp.Expr) -> PgValue:
         parts = [node.args.get(name) for name in ("start", "length")]
         start, length = (None if part is None else self.value(part) for part in parts)
         return texts.substring(self.value(node.this), start, length)
 
-    def _trim(self, node: exp.Expr) -> Value:
+    def _trim(self, node: exp.Expr) -> PgValue:
         characters = node.args.get("expression")
         where = str(node.args.get("position") or "BOTH").upper()
         found = None if characters is None else self.value(characters)
         return texts.trimmed(self.value(node.this), found, where)
 
-    def _position(self, node: exp.Expr) -> Value:
+    def _position(self, node: exp.Expr) -> PgValue:
         return texts.position(self.value(node.args["substr"]), self.value(node.this))
 
-    def _exists(self, node: exp.Expr) -> Value:
+    def _exists(self, node: exp.Expr) -> PgValue:
         result = node.copy()
         self._scope.subquery(result.this)
-        return Value(result, t.BOOL)
+        return PgValue(result, t.BOOL)
 
-    def _scalar(self, node: exp.Expr) -> Value:
+    def _scalar(self, node: exp.Expr) -> PgValue:
         result = node.copy()
         types = self._scope.subquery(result)
         if len(types) != 1:
             refuse("a subquery with several columns as a value")
-        return Value(result, types[0])
+        return PgValue(result, types[0])
 
-    def _call(self, node: exp.Expr) -> Value:
+    def _call(self, node: exp.Expr) -> PgValue:
         name = str(node.this).lower()
         if name in AGGREGATES:
             return self._aggregate(name, node)
@@ -285,7 +285,7 @@ class Expressions:
             refuse(f"{name}: its order is left open")
         return function(name, [self.value(item) for item in node.expressions])
 
-    def _aggregate(self, name: str, node: exp.Expr) -> Value:
+    def _aggregate(self, name: str, node: exp.Expr) -> PgValue:
         if len(node.expressions) != 1:
             refuse(f"{name} with {len(node.expressions)} arguments")
         inner, distinct = node.expressions[0], False
@@ -297,7 +297,7 @@ class Expressions:
             refuse(f"ORDER BY inside {name}")
         return aggregate(name, self.value(inner), distinct)
 
-    def _string_agg(self, node: exp.Expr) -> Value:
+    def _string_agg(self, node: exp.Expr) -> PgValue:
         """Only in a stated order, and by a constant separator."""
         if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Order):
             refuse("string_agg without ORDER BY: its order is left open")
@@ -312,9 +312,9 @@ class Expressions:
         tree = exp.WithinGroup(
             this=call("listagg", content, text(separator.constant)), expression=order
         )
-        return Value(tree, t.TEXT)
+        return PgValue(tree, t.TEXT)
 
-    def _filter(self, node: exp.Expr) -> Value:
+    def _filter(self, node: exp.Expr) -> PgValue:
         """The parts of an average are filtered alike."""
         inner = self.value(node.this)
         condition = self.condition(node.expression.this)
@@ -325,9 +325,9 @@ class Expressions:
                 return exp.Filter(this=tree.copy(), expression=where)
             return tree
 
-        return Value(inner.tree.transform(filtered), inner.type)
+        return PgValue(inner.tree.transform(filtered), inner.type)
 
-    def _window(self, node: exp.Expr) -> Value:
+    def _window(self, node: exp.Expr) -> PgValue:
         if node.args.get("alias") is not None or not isinstance(node.this, exp.Anonymous):
             refuse("a window of this form")
         name = str(node.this.this).lower()
@@ -354,11 +354,11 @@ class Expressions:
                 return placed
             return tree
 
-        return Value(inner.tree.transform(windowed), inner.type)
+        return PgValue(inner.tree.transform(windowed), inner.type)
 
 
 _E = Expressions
-_RULES: dict[type[exp.Expr], Callable[[Expressions, Any], Value]] = {
+_RULES: dict[type[exp.Expr], Callable[[Expressions, Any], PgValue]] = {
     exp.Column: _E._column,
     exp.Literal: _E._literal,
     exp.RawString: _E._literal,
@@ -386,8 +386,8 @@ _RULES: dict[type[exp.Expr], Callable[[Expressions, Any], Value]] = {
     exp.Substring: _E._substring,
     exp.Trim: _E._trim,
     exp.StrPosition: _E._position,
-    exp.CurrentDate: lambda *_: Value(call("current_date"), t.DATE),
-    exp.CurrentTimestamp: lambda *_: Value(call("current_timestamp"), t.TIMESTAMPTZ),
+    exp.CurrentDate: lambda *_: PgValue(call("current_date"), t.DATE),
+    exp.CurrentTimestamp: lambda *_: PgValue(call("current_timestamp"), t.TIMESTAMPTZ),
     exp.Exists: _E._exists,
     exp.Subquery: _E._scalar,
     exp.Anonymous: _E._call,

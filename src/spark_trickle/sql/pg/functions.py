@@ -10,91 +10,91 @@ from spark_trickle.sql.pg import numbers, texts, times
 from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.casts import coerced
 from spark_trickle.sql.pg.types import as_numeric, common, numeric, refuse
-from spark_trickle.sql.pg.values import Value, binary, call, cast, either, number
+from spark_trickle.sql.pg.values import PgValue, binary, call, cast, either, number
 
-Rule = Callable[[Sequence[Value]], Value]
+Rule = Callable[[Sequence[PgValue]], PgValue]
 
 
 def _extreme(name: str) -> Rule:
-    def rule(arguments: Sequence[Value]) -> Value:
+    def rule(arguments: Sequence[PgValue]) -> PgValue:
         type = common([a.type for a in arguments], name)
         trees = [coerced(a, type).tree for a in arguments]
-        return Value(call(name, *trees) if len(trees) > 1 else trees[0], type)
+        return PgValue(call(name, *trees) if len(trees) > 1 else trees[0], type)
 
     return rule
 
 
-def _abs(arguments: Sequence[Value]) -> Value:
+def _abs(arguments: Sequence[PgValue]) -> PgValue:
     (value,) = arguments
     numbers.numbers(arguments, "abs")
-    return Value(call("abs", value.tree), value.type)
+    return PgValue(call("abs", value.tree), value.type)
 
 
 def _to_whole(name: str) -> Rule:
     """ceil and floor: numeric of numeric, else double precision."""
 
-    def rule(arguments: Sequence[Value]) -> Value:
+    def rule(arguments: Sequence[PgValue]) -> PgValue:
         (value,) = arguments
         numbers.numbers(arguments, name)
         if value.type.kind == "numeric":
             type = numeric(min(38, value.type.precision - value.type.scale + 1), 0)
-            return Value(cast(call(name, value.tree), type), type)
+            return PgValue(cast(call(name, value.tree), type), type)
         tree = numbers.as_float(value).tree
         large = binary(exp.GTE, call("abs", tree.copy()), exp.Literal.number("4503599627370496"))
         whole = cast(call(name, tree.copy()), t.FLOAT8)
-        return Value(either(large, tree, whole), t.FLOAT8)
+        return PgValue(either(large, tree, whole), t.FLOAT8)
 
     return rule
 
 
-def _round(arguments: Sequence[Value]) -> Value:
+def _round(arguments: Sequence[PgValue]) -> PgValue:
     value, *places = arguments
     numbers.numbers([value], "round")
     if not places and value.type.kind != "numeric":
-        return Value(call("rint", numbers.as_float(value).tree), t.FLOAT8)
+        return PgValue(call("rint", numbers.as_float(value).tree), t.FLOAT8)
     if not value.type.is_exact:
         refuse("round(double precision, integer)", "cast to numeric first")
     own = as_numeric(value.type)
     scale = 0 if not places else _constant(places[0], "round")
     if scale > own.scale:
-        return Value(coerced(value, own).tree, own)
+        return PgValue(coerced(value, own).tree, own)
     type = numeric(min(38, own.precision - own.scale + 1 + max(scale, 0)), max(scale, 0))
-    return Value(cast(call("round", coerced(value, own).tree, number(scale)), type), type)
+    return PgValue(cast(call("round", coerced(value, own).tree, number(scale)), type), type)
 
 
-def _trunc(arguments: Sequence[Value]) -> Value:
+def _trunc(arguments: Sequence[PgValue]) -> PgValue:
     value, *places = arguments
     if not value.type.is_exact:
         refuse(f"trunc of {value.type}", "cast to numeric first")
     own = as_numeric(value.type)
     scale = 0 if not places else _constant(places[0], "trunc")
     if value.type.is_int and not places:
-        return Value(numbers.as_float(value).tree, t.FLOAT8)
+        return PgValue(numbers.as_float(value).tree, t.FLOAT8)
     if scale < 0:
         refuse("trunc to the left of the point")
     tree = coerced(value, own).tree
     if scale >= own.scale:
-        return Value(tree, own)
+        return PgValue(tree, own)
     type = numeric(min(38, own.precision - own.scale + 1 + scale), scale)
     below = binary(exp.LT, tree, number(0))
     up, down = (call(name, tree.copy(), number(scale)) for name in ("ceil", "floor"))
-    return Value(cast(either(below, up, down), type), type)
+    return PgValue(cast(either(below, up, down), type), type)
 
 
-def _constant(value: Value, what: str) -> int:
+def _constant(value: PgValue, what: str) -> int:
     if not isinstance(value.constant, int) or not value.type.is_int:
         refuse(f"{what} with a number of places that is not a constant")
     return value.constant
 
 
-def _sign(arguments: Sequence[Value]) -> Value:
+def _sign(arguments: Sequence[PgValue]) -> PgValue:
     (value,) = arguments
     numbers.numbers(arguments, "sign")
     type = numeric(1, 0) if value.type.kind == "numeric" else t.FLOAT8
-    return Value(cast(call("sign", value.tree), type), type)
+    return PgValue(cast(call("sign", value.tree), type), type)
 
 
-def _sqrt(arguments: Sequence[Value]) -> Value:
+def _sqrt(arguments: Sequence[PgValue]) -> PgValue:
     (value,) = arguments
     if value.type.kind == "numeric":
         refuse("sqrt of numeric", "cast to double precision")
@@ -102,7 +102,7 @@ def _sqrt(arguments: Sequence[Value]) -> Value:
     below = binary(exp.LT, tree.copy(), number(0))
     from spark_trickle.sql.pg.values import failing
 
-    return Value(
+    return PgValue(
         failing(
             below, "cannot take square root of a negative number", call("sqrt", tree), t.FLOAT8
         ),
@@ -110,14 +110,14 @@ def _sqrt(arguments: Sequence[Value]) -> Value:
     )
 
 
-def _mod(arguments: Sequence[Value]) -> Value:
+def _mod(arguments: Sequence[PgValue]) -> PgValue:
     left, right = arguments
     return numbers.arithmetic(exp.Mod, left, right)
 
 
-def _coalesce(arguments: Sequence[Value]) -> Value:
+def _coalesce(arguments: Sequence[PgValue]) -> PgValue:
     type = common([a.type for a in arguments], "coalesce")
-    return Value(
+    return PgValue(
         exp.Coalesce(
             this=coerced(arguments[0], type).tree,
             expressions=[coerced(a, type).tree for a in arguments[1:]],
@@ -126,12 +126,12 @@ def _coalesce(arguments: Sequence[Value]) -> Value:
     )
 
 
-def _nullif(arguments: Sequence[Value]) -> Value:
+def _nullif(arguments: Sequence[PgValue]) -> PgValue:
     left, right = arguments
     type = common([left.type, right.type], "nullif")
     same = binary(exp.EQ, coerced(left, type).tree, coerced(right, type).tree)
     own = coerced(left, t.TEXT) if left.type == t.UNKNOWN else left
-    return Value(either(same, exp.Null(), own.tree.copy()), own.type)
+    return PgValue(either(same, exp.Null(), own.tree.copy()), own.type)
 
 
 RULES: dict[str, tuple[int, int, Rule]] = {
@@ -154,7 +154,7 @@ RULES: dict[str, tuple[int, int, Rule]] = {
 """By name: the fewest and most arguments, and the rule."""
 
 
-def function(name: str, arguments: Sequence[Value]) -> Value:
+def function(name: str, arguments: Sequence[PgValue]) -> PgValue:
     """A call by the white list."""
     known = RULES.get(name)
     if known is None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.types import PgType, numeric, refusal, refuse
-from spark_trickle.sql.pg.values import Value, cast, text
+from spark_trickle.sql.pg.values import PgValue, cast, text
 
 _NUMBER = re.compile(r"\s*([+-]?)(\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?\s*")
 _DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*")
@@ -42,13 +42,13 @@ class Interval:
         return Interval(-self.months, -self.days, -self.micros)
 
 
-def number_literal(digits: str) -> Value:
+def number_literal(digits: str) -> PgValue:
     """int4, int8 or numeric, as PostgreSQL chooses."""
     if digits.isdigit() and int(digits) < 1 << 63:
         type = t.INT4 if int(digits) < 1 << 31 else t.INT8
-        return Value(exp.Literal.number(digits), type, int(digits))
+        return PgValue(exp.Literal.number(digits), type, int(digits))
     plain, type = plain_number(digits)
-    return Value(cast(text(plain), type), type, plain)
+    return PgValue(cast(text(plain), type), type, plain)
 
 
 def plain_number(digits: str) -> tuple[str, PgType]:
@@ -72,40 +72,40 @@ def plain_number(digits: str) -> tuple[str, PgType]:
     return shown, numeric(max(1, len(whole) + len(fraction)), len(fraction))
 
 
-def literal_as(content: str, type: PgType) -> Value:
+def literal_as(content: str, type: PgType) -> PgValue:
     """A literal in quotes as a value of a type."""
     if type.is_int:
         return _integer(content, type)
     if type.kind == "numeric":
         plain, own = plain_number(content)
         kept = own if type.free else type
-        return Value(cast(text(plain), kept), kept, plain)
+        return PgValue(cast(text(plain), kept), kept, plain)
     if type.kind in ("float4", "float8"):
         if _NUMBER.fullmatch(content) is None:
             refuse(f"{content!r} as {type}")
-        return Value(cast(text(content.strip()), type), type, content)
+        return PgValue(cast(text(content.strip()), type), type, content)
     if type.kind == "bool":
-        return Value(exp.Boolean(this=_truth(content)), type, content)
+        return PgValue(exp.Boolean(this=_truth(content)), type, content)
     if type.kind in ("date", "timestamp", "timestamptz"):
-        return Value(cast(text(_moment(content, type)), type), type, content)
+        return PgValue(cast(text(_moment(content, type)), type), type, content)
     if type.kind == "uuid":
         if _UUID.fullmatch(content.strip()) is None:
             refuse(f"{content!r} as uuid: only its usual spelling is read")
-        return Value(text(content.strip().lower()), type, content)
+        return PgValue(text(content.strip().lower()), type, content)
     if type.kind == "text":
-        return Value(text(content), type, content)
+        return PgValue(text(content), type, content)
     if type.kind == "bytea":
         return _bytes(content)
     raise refusal(f"the literal {content!r} as {type}")
 
 
-def _integer(content: str, type: PgType) -> Value:
+def _integer(content: str, type: PgType) -> PgValue:
     if re.fullmatch(r"\s*[+-]?\d+\s*", content) is None:
         refuse(f"{content!r} is not of type {type}")
     value, limit = int(content), _LIMITS[type.kind]
     if not -limit <= value < limit:
         refuse(f"{content!r} is out of range for type {type}")
-    return Value(cast(text(str(value)), type), type, value)
+    return PgValue(cast(text(str(value)), type), type, value)
 
 
 def _truth(content: str) -> bool:
@@ -141,10 +141,10 @@ def _moment(content: str, type: PgType) -> str:
     return f"{day} {clock}{zone}"
 
 
-def _bytes(content: str) -> Value:
+def _bytes(content: str) -> PgValue:
     if re.fullmatch(r"\\x([0-9a-fA-F]{2})*", content) is None:
         refuse(f"{content!r} as bytea: only \\x… is read")
-    return Value(exp.Anonymous(this="unhex", expressions=[text(content[2:])]), t.BYTEA, content)
+    return PgValue(exp.Anonymous(this="unhex", expressions=[text(content[2:])]), t.BYTEA, content)
 
 
 def interval(content: str, unit: str | None) -> Interval:

@@ -9,10 +9,10 @@ from sqlglot import exp
 from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.casts import coerced
 from spark_trickle.sql.pg.types import PgType
-from spark_trickle.sql.pg.values import Value
+from spark_trickle.sql.pg.values import PgValue
 
 
-class Scope(Protocol):
+class PgScope(Protocol):
     """Where names are looked up and subqueries translated."""
 
     def column(self, column: exp.Column) -> PgType: ...
@@ -21,11 +21,11 @@ class Scope(Protocol):
         """Translate it in place; the types of its columns."""
 
 
-def opposite(value: Value) -> Value:
-    return Value(exp.Not(this=exp.Paren(this=value.tree)), t.BOOL)
+def opposite(value: PgValue) -> PgValue:
+    return PgValue(exp.Not(this=exp.Paren(this=value.tree)), t.BOOL)
 
 
-def met(left: Value, right: Value) -> tuple[Value, Value]:
+def met(left: PgValue, right: PgValue) -> tuple[PgValue, PgValue]:
     """A literal in quotes becomes what stands beside it."""
     if left.type == t.UNKNOWN and right.type not in (t.UNKNOWN, t.OPAQUE):
         left = _literal_beside(left, right.type)
@@ -34,7 +34,7 @@ def met(left: Value, right: Value) -> tuple[Value, Value]:
     return left, right
 
 
-def _literal_beside(value: Value, type_: PgType) -> Value:
+def _literal_beside(value: PgValue, type_: PgType) -> PgValue:
     free = t.NUMERIC if type_.kind == "numeric" and value.is_literal else type_
     return coerced(value, free)
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.casts import coerced
 from spark_trickle.sql.pg.types import DIGITS, PgType, as_numeric, common, numeric, refusal, refuse
-from spark_trickle.sql.pg.values import Value, binary, call, cast, either, failing, let, number
+from spark_trickle.sql.pg.values import PgValue, binary, call, cast, either, failing, let, number
 
 _WHOLE = 12
 """So many digits before the point must be left to a product or sum of numerics without a scale."""
@@ -19,7 +19,7 @@ _STEP, _STEPS = 6, 4
 """A quotient is computed in steps of six digits: 24 after the point."""
 
 
-def arithmetic(kind: type[exp.Binary], left: Value, right: Value) -> Value:
+def arithmetic(kind: type[exp.Binary], left: PgValue, right: PgValue) -> PgValue:
     """``+ - * / %`` of two numbers."""
     type = common([left.type, right.type], "arithmetic")
     left, right = coerced_number(left, type), coerced_number(right, type)
@@ -32,26 +32,26 @@ def arithmetic(kind: type[exp.Binary], left: Value, right: Value) -> Value:
     return _floating(kind, left, right)
 
 
-def coerced_number(value: Value, type: PgType) -> Value:
+def coerced_number(value: PgValue, type: PgType) -> PgValue:
     """As ``coerced``, but a numeric keeps its own digits."""
     if type.kind == "numeric" and value.type.is_exact:
         return coerced(value, as_numeric(value.type))
     return coerced(value, type)
 
 
-def _whole(kind: type[exp.Binary], left: Value, right: Value, type: PgType) -> Value:
+def _whole(kind: type[exp.Binary], left: PgValue, right: PgValue, type: PgType) -> PgValue:
     if kind is exp.Div:
         quotient = exp.IntDiv(this=_in_brackets(left.tree), expression=_in_brackets(right.tree))
-        return Value(cast(quotient, type), type)  # Spark's div is always a BIGINT
+        return PgValue(cast(quotient, type), type)  # Spark's div is always a BIGINT
     tree = binary(kind, left.tree, right.tree)
-    return Value(cast(tree, type) if type == t.INT2 else tree, type)
+    return PgValue(cast(tree, type) if type == t.INT2 else tree, type)
 
 
 def _in_brackets(tree: exp.Expr) -> exp.Expr:
     return tree if isinstance(tree, exp.Column) else exp.Paren(this=tree)
 
 
-def _exact(kind: type[exp.Binary], left: Value, right: Value) -> Value:
+def _exact(kind: type[exp.Binary], left: PgValue, right: PgValue) -> PgValue:
     a, b = as_numeric(left.type), as_numeric(right.type)
     free = a.free or b.free
     if kind is exp.Div:
@@ -59,7 +59,9 @@ def _exact(kind: type[exp.Binary], left: Value, right: Value) -> Value:
     if kind is exp.Mod:
         scale = max(a.scale, b.scale)
         whole = min(a.precision - a.scale, b.precision - b.scale)
-        return Value(binary(kind, left.tree, right.tree), numeric(whole + scale, scale, free=free))
+        return PgValue(
+            binary(kind, left.tree, right.tree), numeric(whole + scale, scale, free=free)
+        )
     if kind is exp.Mul:
         scale, room = a.scale + b.scale, DIGITS - 1 - a.scale - b.scale
     else:
@@ -71,12 +73,12 @@ def _exact(kind: type[exp.Binary], left: Value, right: Value) -> Value:
         left, right, wholes = _narrowed(kind, left, right, wholes, room)
         needed = sum(wholes) if kind is exp.Mul else max(wholes)
     tree = binary(kind, left.tree, right.tree)
-    return Value(tree, numeric(min(DIGITS, needed + scale + 1), scale, free=free))
+    return PgValue(tree, numeric(min(DIGITS, needed + scale + 1), scale, free=free))
 
 
 def _narrowed(
-    kind: type[exp.Binary], left: Value, right: Value, wholes: list[int], room: int
-) -> tuple[Value, Value, list[int]]:
+    kind: type[exp.Binary], left: PgValue, right: PgValue, wholes: list[int], room: int
+) -> tuple[PgValue, PgValue, list[int]]:
     """Fewer digits before the point, so that none after it is lost: too large a value is an error."""
     if room < _WHOLE:
         refuse(
@@ -97,7 +99,7 @@ def _narrowed(
     return values[0], values[1], limits
 
 
-def quotient(left: Value, right: Value) -> Value:
+def quotient(left: PgValue, right: PgValue) -> PgValue:
     """PostgreSQL chooses the digits after the point by the magnitudes of both numbers.
 
     It counts in digits to the base of 10,000: sixteen significant ones at least. Quotients that would
@@ -123,7 +125,7 @@ def quotient(left: Value, right: Value) -> Value:
         )
         return either(binary(exp.EQ, x.copy(), number(0)), _nothing(y, type), chosen)
 
-    return Value(let([left.tree, right.tree], body), type)
+    return PgValue(let([left.tree, right.tree], body), type)
 
 
 def _nothing(divisor: exp.Expr, type: PgType) -> exp.Expr:
@@ -192,7 +194,7 @@ def _power(place: int) -> exp.Expr:
     return cast(exp.Literal.string(digits), numeric(-4 * place, -4 * place))
 
 
-def _floating(kind: type[exp.Binary], left: Value, right: Value) -> Value:
+def _floating(kind: type[exp.Binary], left: PgValue, right: PgValue) -> PgValue:
     """PostgreSQL fails where a result is too large or too small; Spark goes on with infinity and zero."""
     if kind is exp.Mod:
         refuse("% of double precision")
@@ -217,53 +219,53 @@ def _floating(kind: type[exp.Binary], left: Value, right: Value) -> Value:
         condition = exp.and_(gone, *finite)
         return failing(condition, "value out of range", result, t.FLOAT8)
 
-    return Value(let([left.tree, right.tree], body), t.FLOAT8)
+    return PgValue(let([left.tree, right.tree], body), t.FLOAT8)
 
 
-def negated(value: Value) -> Value:
+def negated(value: PgValue) -> PgValue:
     if not value.type.is_number:
         refuse(f"- of {value.type}")
     tree = exp.Paren(this=exp.Neg(this=_in_brackets(value.tree)))
     constant = -value.constant if isinstance(value.constant, int) else None
     if isinstance(value.constant, str) and value.type.kind == "numeric":
         constant = None
-    return Value(tree, value.type, constant or None)
+    return PgValue(tree, value.type, constant or None)
 
 
-def as_float(value: Value) -> Value:
+def as_float(value: PgValue) -> PgValue:
     if not value.type.is_number:
         refuse(f"double precision of {value.type}")
     return coerced(value, t.FLOAT8)
 
 
-def total(value: Value, distinct: bool) -> Value:
+def total(value: PgValue, distinct: bool) -> PgValue:
     """sum: of bigint it is numeric, which never overflows."""
     type = value.type
     if type in (t.INT2, t.INT4):
-        return Value(_aggregate("sum", value.tree, distinct), t.INT8)
+        return PgValue(_aggregate("sum", value.tree, distinct), t.INT8)
     if type.is_exact:
         own = as_numeric(type)
         # Spark's own type of a sum: ten digits more.
         wide = numeric(min(DIGITS, own.precision + 10), own.scale, free=type.free)
-        return Value(_aggregate("sum", coerced(value, own).tree, distinct), wide)
+        return PgValue(_aggregate("sum", coerced(value, own).tree, distinct), wide)
     if type == t.FLOAT8:
-        return Value(_aggregate("sum", value.tree, distinct), type)
+        return PgValue(_aggregate("sum", value.tree, distinct), type)
     raise refusal(f"sum of {type}")
 
 
-def average(value: Value, distinct: bool) -> Value:
+def average(value: PgValue, distinct: bool) -> PgValue:
     """avg: sum by count, with the digits of PostgreSQL's division."""
     type = value.type
     if type == t.FLOAT8:
-        return Value(_aggregate("avg", value.tree, distinct), type)
+        return PgValue(_aggregate("avg", value.tree, distinct), type)
     if not type.is_exact:
         refuse(f"avg of {type}")
     own = as_numeric(type)
     inner = coerced(value, own)
     limited = numeric(min(DIGITS, own.precision + 10), own.scale, free=own.free)
-    summed = Value(_aggregate("sum", inner.tree, distinct), limited)
+    summed = PgValue(_aggregate("sum", inner.tree, distinct), limited)
     counted = numeric(19, 0)
-    rows = Value(cast(_aggregate("count", value.tree.copy(), distinct), counted), counted)
+    rows = PgValue(cast(_aggregate("count", value.tree.copy(), distinct), counted), counted)
     return quotient(summed, rows)
 
 
@@ -271,7 +273,7 @@ def _aggregate(name: str, tree: exp.Expr, distinct: bool) -> exp.Expr:
     return call(name, exp.Distinct(expressions=[tree]) if distinct else tree)
 
 
-def numbers(values: Sequence[Value], what: str) -> PgType:
+def numbers(values: Sequence[PgValue], what: str) -> PgType:
     for value in values:
         if not value.type.is_number:
             refuse(f"{what} of {value.type}")

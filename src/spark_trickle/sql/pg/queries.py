@@ -13,17 +13,17 @@ from spark_trickle.sql.pg.expressions import Expressions
 from spark_trickle.sql.pg.naming import output_name
 from spark_trickle.sql.pg.parts import all_known
 from spark_trickle.sql.pg.types import PgType, common, refusal, refuse
-from spark_trickle.sql.pg.values import Value, call
+from spark_trickle.sql.pg.values import PgValue, call
 
-Columns = Sequence[tuple[str, PgType]]
-Lookup = Callable[[str, str], Columns | None]
+PgColumns = Sequence[tuple[str, PgType]]
+Lookup = Callable[[str, str], PgColumns | None]
 """By schema (empty if not named) and table: the columns, or None if the lake has no such table."""
 
 
 @dataclass
-class Relation:
+class PgRelation:
     alias: str
-    columns: Columns | None
+    columns: PgColumns | None
     """None: nothing is known of it."""
 
 
@@ -32,9 +32,9 @@ class QueryScope:
     """The names in reach of one SELECT."""
 
     lookup: Lookup
-    ctes: dict[str, Columns] = field(default_factory=dict)
+    ctes: dict[str, PgColumns] = field(default_factory=dict)
     outer: QueryScope | None = None
-    relations: list[Relation] = field(default_factory=list)
+    relations: list[PgRelation] = field(default_factory=list)
     outputs: dict[str, PgType] = field(default_factory=dict)
     aliases: frozenset[str] = frozenset()
     """Names in the SELECT list, which only ORDER BY and GROUP BY may use."""
@@ -64,8 +64,8 @@ class QueryScope:
 
 
 def query_in(
-    node: exp.Expr, lookup: Lookup, ctes: dict[str, Columns], outer: QueryScope | None = None
-) -> Columns:
+    node: exp.Expr, lookup: Lookup, ctes: dict[str, PgColumns], outer: QueryScope | None = None
+) -> PgColumns:
     """Translate a query in place; its columns."""
     ctes = dict(ctes)
     all_known(node)
@@ -90,14 +90,14 @@ def query_in(
     raise refusal(f"{type(node).__name__} as a query")
 
 
-def _renamed(columns: Columns, alias: exp.Expr | None) -> Columns:
+def _renamed(columns: PgColumns, alias: exp.Expr | None) -> PgColumns:
     names = [c.name for c in (alias.args.get("columns") or [])] if alias is not None else []
     return [(names[i] if i < len(names) else name, type) for i, (name, type) in enumerate(columns)]
 
 
 def _set_operation(
-    node: exp.SetOperation, lookup: Lookup, ctes: dict[str, Columns], outer: QueryScope | None
-) -> Columns:
+    node: exp.SetOperation, lookup: Lookup, ctes: dict[str, PgColumns], outer: QueryScope | None
+) -> PgColumns:
     left = query_in(node.this, lookup, ctes, outer)
     right = query_in(node.expression, lookup, ctes, outer)
     if len(left) != len(right):
@@ -113,7 +113,7 @@ def _set_operation(
     return columns
 
 
-def _values(node: exp.Values, scope: QueryScope) -> Columns:
+def _values(node: exp.Values, scope: QueryScope) -> PgColumns:
     expressions = Expressions(scope)
     rows = [
         [expressions.value(v) for v in (r.expressions if isinstance(r, exp.Tuple) else [r])]
@@ -128,7 +128,7 @@ def _values(node: exp.Values, scope: QueryScope) -> Columns:
     return [(f"column{i + 1}", type) for i, type in enumerate(types)]
 
 
-def _select(node: exp.Select, scope: QueryScope) -> Columns:
+def _select(node: exp.Select, scope: QueryScope) -> PgColumns:
     clause = node.args.get("from_")
     if clause is not None:
         _relation(clause.this, scope)
@@ -155,7 +155,7 @@ def _select(node: exp.Select, scope: QueryScope) -> Columns:
 
 def _outputs(
     node: exp.Select, scope: QueryScope, expressions: Expressions
-) -> tuple[list[exp.Expr], Columns]:
+) -> tuple[list[exp.Expr], PgColumns]:
     items: list[exp.Expr] = []
     columns: list[tuple[str, PgType]] = []
     for item in node.expressions:
@@ -179,14 +179,14 @@ def _identifier(item: exp.Expr, name: str) -> exp.Identifier:
     return exp.to_identifier(name, quoted=True)
 
 
-def _shown(value: Value) -> Value:
+def _shown(value: PgValue) -> PgValue:
     """What a query gives its reader: a bare literal is a text; constants alone are no values."""
     if value.type == t.INTERVAL and isinstance(value.tree, exp.Null):
         refuse("an interval as a result")
     return coerced(value, t.TEXT) if value.type == t.UNKNOWN else value
 
 
-def _starred(item: exp.Expr, scope: QueryScope) -> Columns:
+def _starred(item: exp.Expr, scope: QueryScope) -> PgColumns:
     table = item.table.lower() if isinstance(item, exp.Column) else ""
     found: list[tuple[str, PgType]] = []
     if not table:
@@ -270,7 +270,7 @@ def _relation(node: exp.Expr, scope: QueryScope) -> None:
     else:
         return _generated(node, scope)
     name = alias.this.name.lower() if alias is not None and alias.this else ""
-    scope.relations.append(Relation(name, _renamed(columns, alias)))
+    scope.relations.append(PgRelation(name, _renamed(columns, alias)))
     if alias is not None and 0 < len(alias.args.get("columns") or []) < len(columns):
         refuse("an alias with fewer columns than there are")
     return None
@@ -301,7 +301,9 @@ def _table(node: exp.Table, scope: QueryScope) -> None:
     columns = known if known is not None else scope.lookup(schema, node.name.lower())
     alias = node.args.get("alias")
     scope.relations.append(
-        Relation(node.alias_or_name.lower(), None if columns is None else _renamed(columns, alias))
+        PgRelation(
+            node.alias_or_name.lower(), None if columns is None else _renamed(columns, alias)
+        )
     )
 
 
@@ -347,10 +349,10 @@ def _generated(node: exp.Expr, scope: QueryScope) -> None:
     explode = exp.Lateral(this=exp.Explode(this=array.tree), alias=table, view=False, outer=False)
     node.replace(explode)
     shown = (columns or [name])[0].name
-    scope.relations.append(Relation(name.name.lower(), [(shown, array.type.element)]))
+    scope.relations.append(PgRelation(name.name.lower(), [(shown, array.type.element)]))
 
 
-def _series(values: Sequence[Value]) -> Value:
+def _series(values: Sequence[PgValue]) -> PgValue:
     """Of whole numbers; from high to low it is empty, where Spark would count down."""
     type = common([value.type for value in values], "generate_series")
     if not type.is_int or len(values) not in (2, 3):
@@ -360,7 +362,7 @@ def _series(values: Sequence[Value]) -> Value:
     if not isinstance(step, int) or step == 0:
         refuse("generate_series with a step that is not a constant")
     if len(values) == 2:
-        trees.append(coerced(Value(exp.Literal.number(1), t.INT4), type).tree)
+        trees.append(coerced(PgValue(exp.Literal.number(1), t.INT4), type).tree)
     empty = exp.GT(this=trees[0].copy(), expression=trees[1].copy())
     if step < 0:
         empty = exp.LT(this=trees[0].copy(), expression=trees[1].copy())  # type: ignore[assignment]
@@ -368,4 +370,4 @@ def _series(values: Sequence[Value]) -> Value:
         "slice", call("array", trees[0].copy()), exp.Literal.number(1), exp.Literal.number(0)
     )
     tree = exp.Case(ifs=[exp.If(this=empty, true=nothing)], default=call("sequence", *trees))
-    return Value(tree, PgType("array", element=type))
+    return PgValue(tree, PgType("array", element=type))

@@ -11,7 +11,7 @@ from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.casts import coerced, converted
 from spark_trickle.sql.pg.types import refuse
 from spark_trickle.sql.pg.values import (
-    Value,
+    PgValue,
     binary,
     call,
     cast,
@@ -22,18 +22,18 @@ from spark_trickle.sql.pg.values import (
     text,
 )
 
-Rule = Callable[[Sequence[Value]], Value]
+Rule = Callable[[Sequence[PgValue]], PgValue]
 _LARGEST = 2_147_483_647
 
 
-def as_text(value: Value, what: str) -> exp.Expr:
+def as_text(value: PgValue, what: str) -> exp.Expr:
     """A text, or a literal that becomes one."""
     if value.type not in (t.TEXT, t.UNKNOWN):
         refuse(f"{what} of {value.type}", "CAST it to text")
     return coerced(value, t.TEXT).tree
 
 
-def _int(value: Value, what: str) -> exp.Expr:
+def _int(value: PgValue, what: str) -> exp.Expr:
     if value.type == t.UNKNOWN:
         value = coerced(value, t.INT4)
     if value.type not in (t.INT2, t.INT4):
@@ -44,9 +44,9 @@ def _int(value: Value, what: str) -> exp.Expr:
 def plain(name: str, spark: str | None = None, *, result: t.PgType = t.TEXT) -> Rule:
     """The same function in Spark, over texts."""
 
-    def rule(arguments: Sequence[Value]) -> Value:
+    def rule(arguments: Sequence[PgValue]) -> PgValue:
         trees = [as_text(argument, name) for argument in arguments]
-        return Value(call(spark or name, *trees), result)
+        return PgValue(call(spark or name, *trees), result)
 
     return rule
 
@@ -58,39 +58,41 @@ def in_ascii(content: exp.Expr, body: exp.Expr, type: t.PgType, what: str) -> ex
 
 
 def _cased(name: str) -> Rule:
-    def rule(arguments: Sequence[Value]) -> Value:
+    def rule(arguments: Sequence[PgValue]) -> PgValue:
         tree = as_text(arguments[0], name)
-        return Value(let([tree], lambda s: in_ascii(s, call(name, s.copy()), t.TEXT, name)), t.TEXT)
+        return PgValue(
+            let([tree], lambda s: in_ascii(s, call(name, s.copy()), t.TEXT, name)), t.TEXT
+        )
 
     return rule
 
 
-def joined(left: Value, right: Value) -> Value:
+def joined(left: PgValue, right: PgValue) -> PgValue:
     """``||``: what is not a text is written as its cast to text."""
     if t.TEXT not in (left.type, right.type) and t.UNKNOWN not in (left.type, right.type):
         refuse(f"|| of {left.type} and {right.type}", "CAST one of them to text")
     sides = [converted(side, t.TEXT).tree for side in (left, right)]
-    return Value(call("concat", *sides), t.TEXT)
+    return PgValue(call("concat", *sides), t.TEXT)
 
 
-def _concat(arguments: Sequence[Value]) -> Value:
+def _concat(arguments: Sequence[PgValue]) -> PgValue:
     """NULL is left out."""
-    return Value(call("concat_ws", text(""), *_written(arguments, "concat")), t.TEXT)
+    return PgValue(call("concat_ws", text(""), *_written(arguments, "concat")), t.TEXT)
 
 
-def _concat_ws(arguments: Sequence[Value]) -> Value:
+def _concat_ws(arguments: Sequence[PgValue]) -> PgValue:
     separator = as_text(arguments[0], "concat_ws")
-    return Value(call("concat_ws", separator, *_written(arguments[1:], "concat_ws")), t.TEXT)
+    return PgValue(call("concat_ws", separator, *_written(arguments[1:], "concat_ws")), t.TEXT)
 
 
-def _written(arguments: Sequence[Value], what: str) -> list[exp.Expr]:
+def _written(arguments: Sequence[PgValue], what: str) -> list[exp.Expr]:
     for argument in arguments:
         if argument.type == t.BOOL:
             refuse(f"{what} of boolean", "CAST it to text")
     return [converted(argument, t.TEXT).tree for argument in arguments]
 
 
-def substring(value: Value, start: Value | None, length: Value | None) -> Value:
+def substring(value: PgValue, start: PgValue | None, length: PgValue | None) -> PgValue:
     """Counts from 1; what lies before the text counts too."""
     content = as_text(value, "substring")
     begin = cast(_int(start, "substring"), t.INT8) if start is not None else cast(number(1), t.INT8)
@@ -98,7 +100,7 @@ def substring(value: Value, start: Value | None, length: Value | None) -> Value:
         refuse("substring with a pattern")
     first = call("greatest", begin, cast(number(1), t.INT8))
     if length is None:
-        return Value(call("substring", content, cast(first, t.INT4)), t.TEXT)
+        return PgValue(call("substring", content, cast(first, t.INT4)), t.TEXT)
 
     def body(b: exp.Expr, n: exp.Expr) -> exp.Expr:
         one = cast(number(1), t.INT8)
@@ -112,9 +114,9 @@ def substring(value: Value, start: Value | None, length: Value | None) -> Value:
 
     # A lambda cannot see a column beside its own variable in every place: bind the text as well.
     count = cast(_int(length, "substring"), t.INT8)
-    if isinstance(start, Value) and start.is_literal and length.is_literal:
-        return Value(body(begin, count), t.TEXT)
-    return Value(
+    if isinstance(start, PgValue) and start.is_literal and length.is_literal:
+        return PgValue(body(begin, count), t.TEXT)
+    return PgValue(
         let([content, begin, count], lambda c, b, n: _with(body(b, n), content, c)), t.TEXT
     )
 
@@ -123,14 +125,14 @@ def _with(tree: exp.Expr, old: exp.Expr, new: exp.Expr) -> exp.Expr:
     return tree.transform(lambda node: new.copy() if node == old else node)
 
 
-def _substr(arguments: Sequence[Value]) -> Value:
+def _substr(arguments: Sequence[PgValue]) -> PgValue:
     return substring(arguments[0], arguments[1], arguments[2] if len(arguments) > 2 else None)
 
 
 def _end(name: str) -> Rule:
     """left and right: a negative count leaves so many characters out on the other side."""
 
-    def rule(arguments: Sequence[Value]) -> Value:
+    def rule(arguments: Sequence[PgValue]) -> PgValue:
         content, count = as_text(arguments[0], name), _int(arguments[1], name)
 
         def body(s: exp.Expr, n: exp.Expr) -> exp.Expr:
@@ -140,68 +142,68 @@ def _end(name: str) -> Rule:
             kept = either(binary(exp.LT, n.copy(), number(0)), rest, n.copy())
             return call(name, s.copy(), kept)
 
-        return Value(let([content, count], body), t.TEXT)
+        return PgValue(let([content, count], body), t.TEXT)
 
     return rule
 
 
-def position(needle: Value, hay: Value) -> Value:
+def position(needle: PgValue, hay: PgValue) -> PgValue:
     trees = [as_text(needle, "position"), as_text(hay, "position")]
-    return Value(call("locate", *trees), t.INT4)
+    return PgValue(call("locate", *trees), t.INT4)
 
 
-def _strpos(arguments: Sequence[Value]) -> Value:
+def _strpos(arguments: Sequence[PgValue]) -> PgValue:
     return position(arguments[1], arguments[0])
 
 
-def trimmed(value: Value, characters: Value | None, where: str) -> Value:
+def trimmed(value: PgValue, characters: PgValue | None, where: str) -> PgValue:
     """``where``: BOTH, LEADING or TRAILING; blanks unless characters are given."""
     content = as_text(value, "trim")
     if characters is None:
         name = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[where]
-        return Value(call(name, content), t.TEXT)
+        return PgValue(call(name, content), t.TEXT)
     if not characters.is_literal or characters.constant == "":
         refuse("trim of characters that are not a constant")
     tree = exp.Trim(this=content, expression=as_text(characters, "trim"), position=where)
-    return Value(tree, t.TEXT)
+    return PgValue(tree, t.TEXT)
 
 
 def _trim(where: str) -> Rule:
-    def rule(arguments: Sequence[Value]) -> Value:
+    def rule(arguments: Sequence[PgValue]) -> PgValue:
         return trimmed(arguments[0], arguments[1] if len(arguments) > 1 else None, where)
 
     return rule
 
 
 def _pad(name: str) -> Rule:
-    def rule(arguments: Sequence[Value]) -> Value:
+    def rule(arguments: Sequence[PgValue]) -> PgValue:
         content, count = as_text(arguments[0], name), _int(arguments[1], name)
         fill = as_text(arguments[2], name) if len(arguments) > 2 else text(" ")
         if len(arguments) > 2 and not arguments[2].constant:
             refuse(f"{name} with a filling that is not a constant text")
-        return Value(call(name, content, call("greatest", count, number(0)), fill), t.TEXT)
+        return PgValue(call(name, content, call("greatest", count, number(0)), fill), t.TEXT)
 
     return rule
 
 
-def _repeat(arguments: Sequence[Value]) -> Value:
+def _repeat(arguments: Sequence[PgValue]) -> PgValue:
     content, count = as_text(arguments[0], "repeat"), _int(arguments[1], "repeat")
-    return Value(call("repeat", content, call("greatest", count, number(0))), t.TEXT)
+    return PgValue(call("repeat", content, call("greatest", count, number(0))), t.TEXT)
 
 
-def _split_part(arguments: Sequence[Value]) -> Value:
+def _split_part(arguments: Sequence[PgValue]) -> PgValue:
     content, mark = as_text(arguments[0], "split_part"), as_text(arguments[1], "split_part")
     place = arguments[2].constant
     if not arguments[1].constant or not isinstance(place, int) or place < 1:
         refuse(
             "split_part unless mark and place are constants, the mark not empty, the place above 0"
         )
-    return Value(call("split_part", content, mark, number(place)), t.TEXT)
+    return PgValue(call("split_part", content, mark, number(place)), t.TEXT)
 
 
 def _length(name: str) -> Rule:
-    def rule(arguments: Sequence[Value]) -> Value:
-        return Value(call(name, as_text(arguments[0], name)), t.INT4)
+    def rule(arguments: Sequence[PgValue]) -> PgValue:
+        return PgValue(call(name, as_text(arguments[0], name)), t.INT4)
 
     return rule
 
@@ -238,22 +240,22 @@ def pattern(content: str) -> str:
     return answer
 
 
-def matches(value: Value, by: Value, *, any_case: bool) -> Value:
+def matches(value: PgValue, by: PgValue, *, any_case: bool) -> PgValue:
     """``~`` and ``~*``."""
     if not isinstance(by.constant, str):
         refuse("~ with a pattern that is not a constant")
     content = as_text(value, "~")
     spelled = pattern(by.constant)
     if not any_case:
-        return Value(call("rlike", content, text(spelled)), t.BOOL)
+        return PgValue(call("rlike", content, text(spelled)), t.BOOL)
     found = let(
         [content],
         lambda s: in_ascii(s, call("rlike", s.copy(), text(f"(?i){spelled}")), t.BOOL, "~*"),
     )
-    return Value(found, t.BOOL)
+    return PgValue(found, t.BOOL)
 
 
-def like(value: Value, by: Value, *, any_case: bool, escape: str | None) -> Value:
+def like(value: PgValue, by: PgValue, *, any_case: bool, escape: str | None) -> PgValue:
     content, wanted = as_text(value, "LIKE"), by.constant
     if not isinstance(wanted, str):
         refuse("LIKE with a pattern that is not a constant")
@@ -262,14 +264,14 @@ def like(value: Value, by: Value, *, any_case: bool, escape: str | None) -> Valu
         refuse("LIKE with an ESCAPE of several characters")
     translated = _like_pattern(wanted, mark)
     if not any_case:
-        return Value(exp.Like(this=content, expression=text(translated)), t.BOOL)
+        return PgValue(exp.Like(this=content, expression=text(translated)), t.BOOL)
     found = let(
         [content],
         lambda s: in_ascii(
             s, exp.ILike(this=s.copy(), expression=text(translated)), t.BOOL, "ILIKE"
         ),
     )
-    return Value(found, t.BOOL)
+    return PgValue(found, t.BOOL)
 
 
 def _like_pattern(content: str, mark: str) -> str:

@@ -11,17 +11,17 @@ from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.casts import coerced
 from spark_trickle.sql.pg.literals import Interval
 from spark_trickle.sql.pg.types import numeric, refuse
-from spark_trickle.sql.pg.values import Value, binary, call, cast, number, text
+from spark_trickle.sql.pg.values import PgValue, binary, call, cast, number, text
 
-Rule = Callable[[Sequence[Value]], Value]
+Rule = Callable[[Sequence[PgValue]], PgValue]
 _MOMENTS = ("date", "timestamp", "timestamptz")
 
 
-def is_moment(value: Value) -> bool:
+def is_moment(value: PgValue) -> bool:
     return value.type.kind in _MOMENTS
 
 
-def added(left: Value, right: Value, *, minus: bool) -> Value | None:
+def added(left: PgValue, right: PgValue, *, minus: bool) -> PgValue | None:
     """``+`` and ``-`` with a date or time on a side; None: neither has one."""
     if isinstance(left.constant, Interval) and not minus:
         left, right = right, left
@@ -41,20 +41,20 @@ def added(left: Value, right: Value, *, minus: bool) -> Value | None:
         return _between(left, right, minus)
     if left.type != t.DATE or right.type not in (t.INT2, t.INT4):
         refuse(f"{left.type} {'-' if minus else '+'} {right.type}")
-    return Value(call("date_sub" if minus else "date_add", left.tree, right.tree), t.DATE)
+    return PgValue(call("date_sub" if minus else "date_add", left.tree, right.tree), t.DATE)
 
 
-def _between(left: Value, right: Value, minus: bool) -> Value:
+def _between(left: PgValue, right: PgValue, minus: bool) -> PgValue:
     if not minus:
         refuse(f"{left.type} + {right.type}")
     if left.type == right.type == t.DATE:
-        return Value(call("datediff", left.tree, right.tree), t.INT4)
+        return PgValue(call("datediff", left.tree, right.tree), t.INT4)
     if left.type == t.DATE or right.type == t.DATE or left.type != right.type:
         refuse(f"{left.type} - {right.type}", "CAST both to timestamp")
-    return Value(binary(exp.Sub, left.tree, right.tree), t.INTERVAL)
+    return PgValue(binary(exp.Sub, left.tree, right.tree), t.INTERVAL)
 
 
-def _moved(value: Value, by: Interval) -> Value:
+def _moved(value: PgValue, by: Interval) -> PgValue:
     """A date becomes a timestamp, whatever the interval."""
     type = t.TIMESTAMP if value.type == t.DATE else value.type
     tree = coerced(value, type).tree
@@ -66,7 +66,7 @@ def _moved(value: Value, by: Interval) -> Value:
     for amount, step in steps:
         if amount:
             tree = binary(exp.Add, tree, step)
-    return Value(tree, type)
+    return PgValue(tree, type)
 
 
 def _time(micros: int) -> exp.Expr:
@@ -89,7 +89,7 @@ _FIELDS = {
 _CLOCK = {"hour": "hour", "minute": "minute"}
 
 
-def extract(field: str, value: Value) -> Value:
+def extract(field: str, value: PgValue) -> PgValue:
     """EXTRACT: numeric; of seconds with six digits after the point."""
     if not is_moment(value):
         refuse(f"extract from {value.type}")
@@ -102,28 +102,28 @@ def extract(field: str, value: Value) -> Value:
         tree = binary(exp.Add, call("weekday", value.tree), number(1))
     elif name == "second" and value.type != t.DATE:
         second = exp.Extract(this=exp.var("SECOND"), expression=value.tree)
-        return Value(cast(second, numeric(8, 6)), numeric(8, 6))
+        return PgValue(cast(second, numeric(8, 6)), numeric(8, 6))
     elif name == "epoch":
         return _epoch(value)
     else:
         refuse(f"extract({field} from {value.type})")
     type = numeric(10, 0)
-    return Value(cast(tree, type), type)
+    return PgValue(cast(tree, type), type)
 
 
-def _epoch(value: Value) -> Value:
+def _epoch(value: PgValue) -> PgValue:
     if value.type == t.DATE:
         days = call("datediff", value.tree, cast(text("1970-01-01"), t.DATE))
         type = numeric(20, 0)
-        return Value(cast(binary(exp.Mul, cast(days, t.INT8), number(86400)), type), type)
+        return PgValue(cast(binary(exp.Mul, cast(days, t.INT8), number(86400)), type), type)
     if value.type == t.TIMESTAMP:
         refuse("extract(epoch from timestamp)", "CAST it to timestamptz")
     type = numeric(26, 6)
     micros = cast(call("unix_micros", value.tree), numeric(20, 0))
-    return Value(cast(binary(exp.Mul, micros, cast(text("0.000001"), numeric(6, 6))), type), type)
+    return PgValue(cast(binary(exp.Mul, micros, cast(text("0.000001"), numeric(6, 6))), type), type)
 
 
-def _date_part(arguments: Sequence[Value]) -> Value:
+def _date_part(arguments: Sequence[PgValue]) -> PgValue:
     field, value = arguments
     if not isinstance(field.constant, str):
         refuse("date_part with a field that is not a constant")
@@ -134,19 +134,19 @@ _DAYS = {"year": "YEAR", "quarter": "QUARTER", "month": "MONTH", "week": "WEEK",
 _PARTS = ("hour", "minute", "second")
 
 
-def _date_trunc(arguments: Sequence[Value]) -> Value:
+def _date_trunc(arguments: Sequence[PgValue]) -> PgValue:
     unit, value = arguments
     name = str(unit.constant or "").lower()
     if not is_moment(value) or name not in (*_DAYS, *_PARTS):
         refuse(f"date_trunc({name!r}, {value.type})")
     if value.type != t.TIMESTAMP:
         moment = coerced(value, t.TIMESTAMPTZ)
-        return Value(call("date_trunc", text(name), moment.tree), t.TIMESTAMPTZ)
+        return PgValue(call("date_trunc", text(name), moment.tree), t.TIMESTAMPTZ)
     if name in _DAYS:
         day = cast(value.tree, t.DATE)
         first = day if _DAYS[name] is None else call("trunc", day, text(str(_DAYS[name])))
-        return Value(cast(first, t.TIMESTAMP), t.TIMESTAMP)
-    return Value(binary(exp.Sub, value.tree, _rest_of(name, value.tree)), t.TIMESTAMP)
+        return PgValue(cast(first, t.TIMESTAMP), t.TIMESTAMP)
+    return PgValue(binary(exp.Sub, value.tree, _rest_of(name, value.tree)), t.TIMESTAMP)
 
 
 def _rest_of(unit: str, tree: exp.Expr) -> exp.Expr:
@@ -162,7 +162,7 @@ _TOKENS = {"YYYY": "yyyy", "MM": "MM", "DD": "dd", "HH24": "HH", "MI": "mm", "SS
 _TOKEN = re.compile(r"YYYY|MM|DD|HH24|MI|SS|[-/:., ]")
 
 
-def _to_char(arguments: Sequence[Value]) -> Value:
+def _to_char(arguments: Sequence[PgValue]) -> PgValue:
     value, form = arguments
     if not is_moment(value) or not isinstance(form.constant, str):
         refuse(f"to_char of {value.type}", "only of dates and times, with a constant format")
@@ -173,20 +173,20 @@ def _to_char(arguments: Sequence[Value]) -> Value:
             refuse(f"to_char with {form.constant[place:]!r}", f"known: {', '.join(_TOKENS)}")
         spelled += _TOKENS.get(found[0], found[0])
         place = found.end()
-    return Value(call("date_format", value.tree, text(spelled)), t.TEXT)
+    return PgValue(call("date_format", value.tree, text(spelled)), t.TEXT)
 
 
-def _make_date(arguments: Sequence[Value]) -> Value:
+def _make_date(arguments: Sequence[PgValue]) -> PgValue:
     if any(a.type not in (t.INT2, t.INT4) for a in arguments):
         refuse("make_date of other than integers")
     year = arguments[0].constant
     if not isinstance(year, int) or year < 1:
         refuse("make_date unless the year is a constant after 0")
-    return Value(call("make_date", *(a.tree for a in arguments)), t.DATE)
+    return PgValue(call("make_date", *(a.tree for a in arguments)), t.DATE)
 
 
-def _now(_: Sequence[Value]) -> Value:
-    return Value(call("current_timestamp"), t.TIMESTAMPTZ)
+def _now(_: Sequence[PgValue]) -> PgValue:
+    return PgValue(call("current_timestamp"), t.TIMESTAMPTZ)
 
 
 RULES: dict[str, tuple[int, int, Rule]] = {

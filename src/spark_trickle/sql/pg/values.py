@@ -11,7 +11,7 @@ from spark_trickle.sql.pg.types import PgType, spark_type
 
 
 @dataclass(frozen=True)
-class Value:
+class PgValue:
     """An expression of Spark's, and the type that PostgreSQL gives it."""
 
     tree: exp.Expr

@@ -14,7 +14,7 @@ from spark_trickle.ir.decimals import decimal_type
 from spark_trickle.ir.scalars import whole_number
 from spark_trickle.sql.text import Text
 from spark_trickle.sql.types import coercion as c
-from spark_trickle.sql.types.result_types import Call, result_type
+from spark_trickle.sql.types.result_types import TypedCall, result_type
 
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 COMPARISONS = (
@@ -333,7 +333,7 @@ def _constant(type: exp.DataType) -> Callable[[exp.Expression, Text], exp.DataTy
 
 
 def _function(node: exp.Expression, text: Text) -> exp.DataType:
-    return result_type(Call(function_name(node), node, arguments(node), text))
+    return result_type(TypedCall(function_name(node), node, arguments(node), text))
 
 
 _Rule = Callable[[exp.Expression, Text], exp.DataType]

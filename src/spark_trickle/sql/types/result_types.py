@@ -13,7 +13,7 @@ from spark_trickle.sql.types import coercion as c
 
 
 @dataclass(frozen=True)
-class Call:
+class TypedCall:
     """A function call whose arguments carry their types."""
 
     name: str
@@ -22,7 +22,7 @@ class Call:
     text: Text
 
 
-def result_type(call: Call) -> exp.DataType:
+def result_type(call: TypedCall) -> exp.DataType:
     """The type of a call; raises BindError where an argument has a type Spark refuses."""
     if len(call.given) == 1 and isinstance(call.given[0], exp.Distinct):
         call = replace(call, given=list(call.given[0].expressions))
@@ -39,15 +39,15 @@ def _type(node: exp.Expression) -> exp.DataType:
     return node.type or c.UNKNOWN
 
 
-def _first(call: Call) -> exp.DataType:
+def _first(call: TypedCall) -> exp.DataType:
     return _type(call.given[0])
 
 
-def _second(call: Call) -> exp.DataType:
+def _second(call: TypedCall) -> exp.DataType:
     return _type(call.given[1]) if len(call.given) > 1 else c.UNKNOWN
 
 
-def _number(call: Call) -> None:
+def _number(call: TypedCall) -> None:
     type = _type(call.given[0])
     fits = c.is_numeric(type) or c.is_interval(type) or c.is_unknown(type)
     if not fits and type.this != c.Type.TEXT:
@@ -58,7 +58,7 @@ def _number(call: Call) -> None:
         )
 
 
-def _sum(call: Call) -> exp.DataType:
+def _sum(call: TypedCall) -> exp.DataType:
     _number(call)
     type = _type(call.given[0])
     if type.this in c.INTEGERS:
@@ -71,7 +71,7 @@ def _sum(call: Call) -> exp.DataType:
     return type
 
 
-def _average(call: Call) -> exp.DataType:
+def _average(call: TypedCall) -> exp.DataType:
     _number(call)
     type = _type(call.given[0])
     decimal = decimal_parameters(type)
@@ -82,7 +82,7 @@ def _average(call: Call) -> exp.DataType:
     return c.DOUBLE
 
 
-def _extreme(call: Call) -> exp.DataType:
+def _extreme(call: TypedCall) -> exp.DataType:
     type = _type(call.given[0])
     if not c.is_orderable(type):
         raise call.text.error(
@@ -93,7 +93,7 @@ def _extreme(call: Call) -> exp.DataType:
     return type
 
 
-def _predicate(call: Call) -> exp.DataType:
+def _predicate(call: TypedCall) -> exp.DataType:
     type = _type(call.given[0])
     if not c.is_unknown(type) and type.this not in (c.Type.BOOLEAN, c.Type.TEXT):
         raise call.text.error(
@@ -104,33 +104,33 @@ def _predicate(call: Call) -> exp.DataType:
     return c.BIGINT if call.name == "count_if" else c.BOOLEAN
 
 
-def _common(call: Call) -> exp.DataType:
+def _common(call: TypedCall) -> exp.DataType:
     result: exp.DataType = c.NULL
     for argument in call.given:
         result = c.common(result, _type(argument)) or c.UNKNOWN
     return result
 
 
-def _array(call: Call) -> exp.DataType:
+def _array(call: TypedCall) -> exp.DataType:
     return c.array_of(_common(call))
 
 
-def _array_of_first(call: Call) -> exp.DataType:
+def _array_of_first(call: TypedCall) -> exp.DataType:
     return c.array_of(_type(call.given[0]))
 
 
-def _element(call: Call) -> exp.DataType:
+def _element(call: TypedCall) -> exp.DataType:
     return c.element_of(_type(call.given[0]))
 
 
-def _named_struct(call: Call) -> exp.DataType:
+def _named_struct(call: TypedCall) -> exp.DataType:
     fields: list[exp.Expr] = []
     for key, value in zip(call.given[::2], call.given[1::2], strict=False):
         fields.append(exp.ColumnDef(this=exp.to_identifier(key.name), kind=_type(value).copy()))
     return exp.DataType(this=c.Type.STRUCT, expressions=fields, nested=True)
 
 
-def _whole(call: Call) -> exp.DataType:
+def _whole(call: TypedCall) -> exp.DataType:
     """ceil and floor: of a decimal a decimal without fraction, of anything else BIGINT."""
     decimal = decimal_parameters(_type(call.given[0]))
     if len(call.given) > 1 or _type(call.given[0]).this == c.Type.UNKNOWN:
@@ -140,7 +140,7 @@ def _whole(call: Call) -> exp.DataType:
     return c.bounded(decimal[0] - decimal[1] + 1, 0)
 
 
-def _round(call: Call) -> exp.DataType:
+def _round(call: TypedCall) -> exp.DataType:
     type = _type(call.given[0])
     decimal = decimal_parameters(type)
     if decimal is None:
@@ -153,19 +153,19 @@ def _round(call: Call) -> exp.DataType:
     return c.bounded(precision - scale + 1 + kept, kept)
 
 
-def _absolute(call: Call) -> exp.DataType:
+def _absolute(call: TypedCall) -> exp.DataType:
     type = _type(call.given[0])
     return type if c.is_numeric(type) or c.is_interval(type) else c.UNKNOWN
 
 
-def _date_or_time(call: Call) -> exp.DataType:
+def _date_or_time(call: TypedCall) -> exp.DataType:
     """Two arguments count days; three have a unit first and work on timestamps."""
     if call.name in ("datediff", "date_diff", "timestampdiff"):
         return c.INT if len(call.given) == 2 else c.BIGINT
     return c.DATE if len(call.given) == 2 else c.UNKNOWN
 
 
-def _concat(call: Call) -> exp.DataType:
+def _concat(call: TypedCall) -> exp.DataType:
     type = _type(call.given[0])
     if type.this == c.Type.ARRAY:
         return type
@@ -178,19 +178,19 @@ def _concat(call: Call) -> exp.DataType:
     )
 
 
-def _text(call: Call) -> exp.DataType:
+def _text(call: TypedCall) -> exp.DataType:
     """A part of a text is a text, a part of bytes is bytes."""
     type = _type(call.given[0])
     return type if type.this in (c.Type.BINARY, c.Type.UNKNOWN) else c.STRING
 
 
-def _by(call: Call) -> exp.DataType:
+def _by(call: TypedCall) -> exp.DataType:
     """max_by and min_by; with a number of rows, an array."""
     type = _type(call.given[0])
     return c.array_of(type) if len(call.given) > 2 else type
 
 
-def _arithmetic(call: Call) -> exp.DataType:
+def _arithmetic(call: TypedCall) -> exp.DataType:
     """The functions that stand for an operator."""
     operator = _OPERATORS[call.name.removeprefix("try_")]
     if len(call.given) != 2:
@@ -218,27 +218,27 @@ _OPERATORS: dict[str, type[exp.Expr]] = {
 }
 
 
-def _map(call: Call) -> exp.DataType:
+def _map(call: TypedCall) -> exp.DataType:
     keys = _common(replace(call, given=call.given[::2]))
     values = _common(replace(call, given=call.given[1::2]))
     return c.map_of(keys, values)
 
 
-def _map_part(call: Call) -> exp.DataType:
+def _map_part(call: TypedCall) -> exp.DataType:
     type = _type(call.given[0])
     if type.this != c.Type.MAP or len(type.expressions) != 2:
         return c.UNKNOWN
     return c.array_of(type.expressions[0 if call.name == "map_keys" else 1])
 
 
-def _window(_: Call) -> exp.DataType:
+def _window(_: TypedCall) -> exp.DataType:
     fields = [
         exp.ColumnDef(this=exp.to_identifier(n), kind=c.TIMESTAMP.copy()) for n in ("start", "end")
     ]
     return exp.DataType(this=c.Type.STRUCT, expressions=fields, nested=True)
 
 
-def _percentile(call: Call) -> exp.DataType:
+def _percentile(call: TypedCall) -> exp.DataType:
     several = len(call.given) > 1 and _type(call.given[1]).this == c.Type.ARRAY
     number = c.is_numeric(_type(call.given[0]))
     if not number or several:
@@ -309,14 +309,14 @@ FIXED: dict[str, exp.DataType] = {
     **_names(c.array_of(c.STRING), "regexp_extract_all split json_object_keys"),
 }
 
-Rule = Callable[[Call], exp.DataType]
+TypeRule = Callable[[TypedCall], exp.DataType]
 
 
-def _rules(rule: Rule, names: str) -> dict[str, Rule]:
+def _rules(rule: TypeRule, names: str) -> dict[str, TypeRule]:
     return dict.fromkeys(names.split(), rule)
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, TypeRule] = {
     **_rules(_sum, "sum try_sum"),
     **_rules(_average, "avg mean try_avg"),
     **_rules(_extreme, "min max"),

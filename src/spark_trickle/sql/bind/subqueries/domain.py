@@ -34,7 +34,7 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import column_ids, ref, substitute
 from spark_trickle.ir.types import Column, Schema
-from spark_trickle.ir.walk import Ids, fresh_copy
+from spark_trickle.ir.walk import ColumnIds, fresh_copy
 from spark_trickle.sql.bind.build import constant_row, free, left_join, outer_join, passing, same
 from spark_trickle.sql.bind.session import Environment, Unbuildable
 from spark_trickle.sql.bind.subqueries.empty import over_no_rows
@@ -68,7 +68,7 @@ class Domain:
     origin: exp.Expr
 
     @property
-    def ids(self) -> Ids:
+    def ids(self) -> ColumnIds:
         return self.environment.ids
 
     def plan(self) -> Pushed:

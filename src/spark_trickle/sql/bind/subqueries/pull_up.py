@@ -30,7 +30,7 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import column_ids, conjunction, conjuncts, ref
 from spark_trickle.ir.types import Column
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.sql.bind.build import by_id, extended, free, passing
 
 Conditions = tuple[exp.Expression, ...]
@@ -47,7 +47,7 @@ class Pulled:
     conditions: Conditions = ()
 
 
-def pull_up(node: Node, ids: Ids) -> Pulled | None:
+def pull_up(node: Node, ids: ColumnIds) -> Pulled | None:
     """The subquery with its outer references in conditions on top; None where the law fails."""
     outer = free(node)
     return _Puller(outer, ids).pull(node)
@@ -56,7 +56,7 @@ def pull_up(node: Node, ids: Ids) -> Pulled | None:
 @dataclass(frozen=True)
 class _Puller:
     outer: frozenset[int]
-    ids: Ids
+    ids: ColumnIds
 
     def correlated(self, expression: exp.Expression) -> bool:
         return bool(column_ids(expression) & self.outer)
@@ -186,7 +186,7 @@ def partitioned_by(node: Window, input: Node, keys: list[Column]) -> Window:
 
 
 def equality_keys(
-    inner: Pulled, outer: frozenset[int], ids: Ids
+    inner: Pulled, outer: frozenset[int], ids: ColumnIds
 ) -> tuple[Node, list[Column], Conditions] | None:
     """The inner sides of conditions ``outer = inner`` as columns; None if a condition is another.
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 from spark_trickle.ir.nodes import Aggregate, Filter, Join, Node, Project
 from spark_trickle.ir.scalars import column_ids, conjunction, ref, substitute
 from spark_trickle.ir.types import Column
-from spark_trickle.ir.walk import Ids
+from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.sql.bind.build import (
     at_most_one_row,
     boolean,
@@ -95,7 +95,7 @@ def _peel(plan: Node) -> _Peeled | None:
 
 
 @dataclass(frozen=True)
-class Grouped:
+class JoinedGroups:
     """A plan joined with one group per correlation key; the aggregate's row as expressions."""
 
     node: Node
@@ -103,7 +103,7 @@ class Grouped:
     filters: tuple[exp.Expression, ...]
 
 
-def grouped_by_key(node: Node, plan: Node, ids: Ids) -> Grouped | None:
+def grouped_by_key(node: Node, plan: Node, ids: ColumnIds) -> JoinedGroups | None:
     """An aggregate without GROUP BY over rows of its own for each row of ``node``.
 
     One group per value of the correlation keys, looked up by a left join; None if the correlation
@@ -120,14 +120,14 @@ def grouped_by_key(node: Node, plan: Node, ids: Ids) -> Grouped | None:
     below, keys, conditions = keyed
     grouped = Aggregate(below, tuple(by_id(keys).values()), calls)
     empty = {column.id: over_no_rows(call, ref(column)) for column, call in calls}
-    return Grouped(
+    return JoinedGroups(
         left_join(node, grouped, conditions),
         tuple((column, substitute(value, empty)) for column, value in peeled.outputs),
         tuple(substitute(part, empty) for part in peeled.filters),
     )
 
 
-def _one_value(grouped: Grouped) -> tuple[Node, exp.Expression]:
+def _one_value(grouped: JoinedGroups) -> tuple[Node, exp.Expression]:
     _, value = grouped.outputs[0]
     if grouped.filters:
         kept = conjunction(grouped.filters)
