@@ -12,7 +12,7 @@ from bench.figures import Figure, console, side_by_side
 from spark_trickle import Lake, connect
 from spark_trickle.spark.session import start_session
 from spark_trickle.tpch import data, queries
-from spark_trickle.tpch.churn import Churn, Insert
+from spark_trickle.tpch.churn import Churn, NewRows
 
 SINGLE = 200
 FEW = 20
@@ -125,6 +125,6 @@ def _lines() -> pa.Table:
     share = 2 * LINES / 6_000_000
     for batch in Churn(1.0, share, ends_only=True).cycle(1):
         for step in batch.steps:
-            if isinstance(step, Insert) and step.table == "lineitem":
+            if isinstance(step, NewRows) and step.table == "lineitem":
                 return step.rows
     raise AssertionError("no lines")

@@ -17,7 +17,7 @@ from rich.table import Table
 
 import spark_trickle
 from spark_trickle.tpch import data, queries
-from spark_trickle.tpch.bench import BY_DELTA, Options, Progress, run
+from spark_trickle.tpch.bench import BY_DELTA, BenchOptions, BenchProgress, run
 from spark_trickle.tpch.schema import ORDERS
 
 NUMBERS = (1, 3, 5, 6, 10, 12, 14, 18)
@@ -27,7 +27,7 @@ RESULTS = Path(__file__).parent / "results"
 
 def measure(scale: float, orders: int, cycles: int, memory: str) -> dict[str, float]:
     """Median seconds of each query at one scale, in a lake of its own."""
-    options = Options(
+    options = BenchOptions(
         scale=scale,
         fraction=orders / ORDERS.rows(scale),
         cycles=cycles,
@@ -38,7 +38,7 @@ def measure(scale: float, orders: int, cycles: int, memory: str) -> dict[str, fl
     )
     console = Console(stderr=True)
 
-    def told(progress: Progress) -> None:
+    def told(progress: BenchProgress) -> None:
         console.print(f"scale {scale:g}: {progress.what} ({progress.done}/{progress.total})")
 
     settings = spark_trickle.Settings(spark={"spark.driver.memory": memory})

@@ -31,7 +31,7 @@ READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE = LEVELS = (
 )
 
 
-Failed = Callable[[BaseException], None]
+OnFailure = Callable[[BaseException], None]
 """Told of the error that ended a transaction, after it was rolled back."""
 
 
@@ -63,7 +63,7 @@ class LakeTransaction:
     """
 
     def __init__(
-        self, engine: Engine, failed: Failed, isolation: str, said: Said | None = None
+        self, engine: Engine, failed: OnFailure, isolation: str, said: Said | None = None
     ) -> None:
         self._isolation = " ".join(isolation.upper().split())
         if self._isolation not in LEVELS:

@@ -139,11 +139,11 @@ def _even(a: int, b: int) -> int:
     return -quotient if (a < 0) != (b < 0) else quotient
 
 
-def _two_valued(parts: list[rules.Function]) -> rules.Function:
+def _two_valued(parts: list[rules.Evaluator]) -> rules.Evaluator:
     return lambda row: all(part(row) for part in parts)
 
 
-def _eager_or(parts: list[rules.Function]) -> rules.Function:
+def _eager_or(parts: list[rules.Evaluator]) -> rules.Evaluator:
     return lambda row: True in [part(row) for part in parts]
 
 
@@ -156,11 +156,11 @@ def _rounded_twice(value: int, scale: int, target: int, once: Any = rules.rescal
     )
 
 
-def _plain_in(_: Operation, args: list[rules.Function]) -> rules.Function:
+def _plain_in(_: Operation, args: list[rules.Evaluator]) -> rules.Evaluator:
     return lambda row: args[0](row) in [other(row) for other in args[1:]]
 
 
-def _of_null(args: list[rules.Function], compute: Any) -> rules.Function:
+def _of_null(args: list[rules.Evaluator], compute: Any) -> rules.Evaluator:
     def function(row: Any) -> Any:
         try:
             return compute(*["" if value(row) is None else value(row) for value in args])

@@ -17,7 +17,7 @@ from spark_trickle.compile import compile_query
 from spark_trickle.delta.fast_path import FastPlan
 from spark_trickle.errors import ExecutionError, InvariantError
 from spark_trickle.ir.types import WEIGHT, Column, TableSchema
-from spark_trickle.local.fold import Fold, Folder, Key, Sums
+from spark_trickle.local.fold import Fold, Folder, GroupKey, Sums
 
 COLUMNS = {
     "id": ("bigint", pa.int64()),
@@ -167,7 +167,7 @@ def test_what_comes_and_goes_at_once_moves_nothing() -> None:
     assert folder.group_deltas(as_changes([(row, 1), (row, -1)])) == {}
 
 
-def folded(query: str, stored: dict[Key, Sums], deltas: dict[Key, Sums]) -> Fold:
+def folded(query: str, stored: dict[GroupKey, Sums], deltas: dict[GroupKey, Sums]) -> Fold:
     return Folder(plan_of(query)).fold(stored, deltas)
 
 
@@ -183,7 +183,7 @@ COUNT = "SELECT k, count(*) AS c, sum(n) AS s FROM t GROUP BY k"
     ],
     ids=["no such group", "more rows than there are", "a sum is left over"],
 )
-def test_a_state_that_cannot_be_is_a_breach(stored: dict[Key, Sums], delta: Sums) -> None:
+def test_a_state_that_cannot_be_is_a_breach(stored: dict[GroupKey, Sums], delta: Sums) -> None:
     with pytest.raises(InvariantError) as caught:
         folded(COUNT, stored, {("a",): delta})
     assert "repair_stream_table" in str(caught.value)

@@ -8,27 +8,27 @@ import pytest
 
 from spark_trickle import Lake
 from spark_trickle.errors import NotFoundError
-from spark_trickle.maintain.records.bound import Bound, bound_from_json
+from spark_trickle.maintain.records.bound import Binding, bound_from_json
 from spark_trickle.storage.read.reader import read_changes, read_scan
 
 
 @pytest.fixture
-def then(dry_lake: Lake) -> Bound:
+def then(dry_lake: Lake) -> Binding:
     dry_lake.sql(
         "CREATE TABLE t (a INT NOT NULL COMMENT 'x', b STRING DEFAULT 'd', s STRUCT<`o o`: INT>, "
         "PRIMARY KEY (a))"
     )
     dry_lake.sql("INSERT INTO t (a, b) VALUES (1, 'one'), (2, 'two')")
-    return Bound.of(dry_lake._catalog.table("t"))
+    return Binding.of(dry_lake._catalog.table("t"))
 
 
-def test_a_binding_survives_as_text(then: Bound) -> None:
+def test_a_binding_survives_as_text(then: Binding) -> None:
     assert bound_from_json(then.json) == then
     assert then.primary_key == ("a",)
     assert then.columns[2].children[0].name == "o o"
 
 
-def test_a_source_is_shown_as_it_was(dry_lake: Lake, then: Bound) -> None:
+def test_a_source_is_shown_as_it_was(dry_lake: Lake, then: Binding) -> None:
     lake, catalog = dry_lake, dry_lake._catalog
     uuid, before = catalog.table("t").uuid, lake.version
     lake.sql("ALTER TABLE t ADD COLUMN c INT DEFAULT 7")
@@ -60,7 +60,7 @@ def test_a_source_is_shown_as_it_was(dry_lake: Lake, then: Bound) -> None:
             tx.scan(shown)
 
 
-def test_what_no_longer_fits(dry_lake: Lake, then: Bound) -> None:
+def test_what_no_longer_fits(dry_lake: Lake, then: Binding) -> None:
     table = dry_lake._catalog.table("t")
     a, b, s = table.columns
     wider = replace(a, type="bigint", storage_type="int64")

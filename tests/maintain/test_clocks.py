@@ -14,7 +14,7 @@ from spark_trickle import Lake
 from spark_trickle.compile import compile_query
 from spark_trickle.ir.temporal import TimeEdge
 from spark_trickle.maintain.timed.asking import by_spark
-from spark_trickle.maintain.timed.clocks import Box, Shown, clocks, micros, without
+from spark_trickle.maintain.timed.clocks import Box, TimedSource, clocks, micros, without
 from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.spark.facts import Meaning
 from support.tpch import source
@@ -167,4 +167,4 @@ def test_contradictions_let_nothing_through() -> None:
     query = "SELECT 1 AS one FROM t WHERE ts > now() AND ts < now() - INTERVAL 1 DAY"
     timed = compile_query(query, {"t": made}).timed
     (shown,) = clocks(timed, 0, 10, by_rule(UTC_MEANING)).shown.values()
-    assert shown == Shown("t", None, None)
+    assert shown == TimedSource("t", None, None)

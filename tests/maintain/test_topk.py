@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.maintain.refresh.topk import Entry, advance, capacity, window
+from spark_trickle.maintain.refresh.topk import RankedRow, advance, capacity, window
 
 values = st.integers(0, 400)
 
@@ -40,7 +40,7 @@ def test_the_result_is_what_sorting_gives(child, steps, limit, offset) -> None:
                 change[rest.pop(pick % len(rest))] -= 1
         child = rest + inserts
         rows = sorted(set(reserve) | set(change))
-        entries = [Entry(row, reserve[row], change[row]) for row in rows]
+        entries = [RankedRow(row, reserve[row], change[row]) for row in rows]
         outcome = advance(entries, limit, offset, whole=whole)
         expected = Counter(sorted(child)[offset : offset + limit])
         if outcome is None:
@@ -58,7 +58,7 @@ def test_the_result_is_what_sorting_gives(child, steps, limit, offset) -> None:
 
 
 def test_a_change_behind_the_reserve_changes_nothing() -> None:
-    entries = [Entry(i, 1, 0) for i in range(12)] + [Entry(12, 0, 1), Entry(13, 0, -1)]
+    entries = [RankedRow(i, 1, 0) for i in range(12)] + [RankedRow(12, 0, 1), RankedRow(13, 0, -1)]
     outcome = advance(entries, 10, 2, whole=False)
     assert outcome is not None
     assert not outcome.reserve
@@ -66,14 +66,14 @@ def test_a_change_behind_the_reserve_changes_nothing() -> None:
 
 
 def test_a_dry_reserve_asks_for_a_refill() -> None:
-    entries = [Entry(i, 1, -1 if i == 3 else 0) for i in range(10)]
+    entries = [RankedRow(i, 1, -1 if i == 3 else 0) for i in range(10)]
     assert advance(entries, 10, 0, whole=False) is None
     assert advance(entries, 10, 0, whole=True) is not None
 
 
 def test_deleting_what_is_not_there_is_noticed() -> None:
     with pytest.raises(ValueError, match="not hold"):
-        advance([Entry(0, 1, -2)], 1, 0, whole=True)
+        advance([RankedRow(0, 1, -2)], 1, 0, whole=True)
 
 
 def test_window_counts_copies() -> None:

@@ -137,7 +137,7 @@ def test_a_join_that_explodes_is_given_up_before_it_does(
     assert not isinstance(exact, NotLocal)
     seen = []
 
-    def rows(read: Read) -> program.Rows:
+    def rows(read: Read) -> program.WeightedRows:
         return [((n,) * len(read.inputs), 1) for n in range(1_000)]
 
     counted = program._Context.pair

@@ -17,7 +17,7 @@ from spark_trickle.errors import UserError
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.schedule.leases import Holder, Lease
 from spark_trickle.maintain.watch.alerts import Alert, alerts, health
-from spark_trickle.maintain.watch.facts import Facts, State
+from spark_trickle.maintain.watch.facts import Facts, Observed
 from spark_trickle.maintain.watch.hooks import Announcer
 from spark_trickle.maintain.watch.recommend import recommend
 from spark_trickle.storage.records import Table
@@ -55,7 +55,7 @@ def stream(**more: object) -> Facts:
     ],
 )
 def test_alerts(facts: Facts, kinds: list[str]) -> None:
-    state = State((facts,), (DAEMON,), 1)
+    state = Observed((facts,), (DAEMON,), 1)
     found = alerts(state)
     assert [alert.kind for alert in found] == kinds
     assert all(alert.action and alert.name == "t" for alert in found)
@@ -65,7 +65,7 @@ def test_alerts(facts: Facts, kinds: list[str]) -> None:
 
 
 def test_waiting_changes_without_a_scheduler_are_told() -> None:
-    state = State((replace(FACTS, staleness=1.0, pending_versions=1),), (), 1)
+    state = Observed((replace(FACTS, staleness=1.0, pending_versions=1),), (), 1)
     assert [h.reason.split(":")[0] for h in health(state)] == ["NO_SCHEDULER"]
     assert health(replace(state, holders=(DAEMON,)))[0].status == "OK"
 

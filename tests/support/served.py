@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spark_trickle import Lake
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.bound import Bound
+from spark_trickle.maintain.records.bound import Binding
 from spark_trickle.maintain.records.streams import Dependency, RefreshReport, StreamTable
 from spark_trickle.serve.access import Access, Address
 from spark_trickle.serve.server import server
@@ -47,7 +47,7 @@ def make(lake: Lake, names: Sequence[str], **more: Any) -> list[StreamTable]:
     ]
     tx.commit()
     base = catalog.table("base")
-    source = Dependency(base.uuid, "base", catalog.version(), Bound.of(base))
+    source = Dependency(base.uuid, "base", catalog.version(), Binding.of(base))
     found = []
     with catalog.writing() as connection:
         for table in made:

@@ -29,7 +29,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from spark_trickle.tpch.churn import Batch, Insert
+from spark_trickle.tpch.churn import Batch, NewRows
 from spark_trickle.tpch.schema import TABLES
 
 _LIMIT = re.compile(r"\blimit\s+(\d+)\s*$", re.IGNORECASE)
@@ -57,7 +57,7 @@ class Oracle:
         for batch in batches:
             self._duck.execute("BEGIN")
             for step in batch.steps:
-                if isinstance(step, Insert):
+                if isinstance(step, NewRows):
                     self._duck.register("__incoming", step.rows)
                     self._duck.execute(f"INSERT INTO {step.table} BY NAME FROM __incoming")
                     self._duck.unregister("__incoming")

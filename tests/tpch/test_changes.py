@@ -10,7 +10,7 @@ import pytest
 
 from spark_trickle.errors import NotFoundError
 from spark_trickle.tpch import data, queries
-from spark_trickle.tpch.churn import Churn, Counts, Insert
+from spark_trickle.tpch.churn import Churn, Counts, NewRows
 from spark_trickle.tpch.schema import LINEITEM, NATION, ORDERS, PART, SUPPLIER, TABLES
 from tpch.oracle import Oracle, compare, ordered
 
@@ -68,7 +68,7 @@ def test_changed_rows_are_as_many_as_asked_for(fraction: float, tpch_data: Path)
 
 def test_inserted_orders_and_their_lines_come_together() -> None:
     batch = Churn(0.01, 0.01).cycle(1)[0]
-    orders, lines = (step.rows for step in batch.steps if isinstance(step, Insert))
+    orders, lines = (step.rows for step in batch.steps if isinstance(step, NewRows))
     assert set(lines["l_orderkey"].to_pylist()) == set(orders["o_orderkey"].to_pylist())
     assert min(orders["o_orderkey"].to_pylist()) > 60_000
 

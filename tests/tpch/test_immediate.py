@@ -74,7 +74,7 @@ def _undone(lake: spark_trickle.Lake, changes: tuple[churn.Batch, ...]) -> None:
 
 def _steps(tx: spark_trickle.LakeTransaction, batch: churn.Batch) -> None:
     for step in batch.steps:
-        if isinstance(step, churn.Insert):
+        if isinstance(step, churn.NewRows):
             tx.append(step.table, step.rows)
         else:
             tx.sql(step.sql)

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from spark_trickle.tpch import chart, results
-from spark_trickle.tpch.bench import Measurement, Options
+from spark_trickle.tpch.bench import BenchOptions, Measurement
 
 
 def measurement(query: int, cycle: int, mode: str, seconds: float) -> Measurement:
@@ -68,7 +68,7 @@ def test_an_opponent_that_was_not_there_leaves_its_column_empty() -> None:
 
 
 def test_the_record_keeps_every_measurement() -> None:
-    kept = json.loads(results.record(Options(numbers=(1, 3)), MEASURED))
+    kept = json.loads(results.record(BenchOptions(numbers=(1, 3)), MEASURED))
     assert len(kept["measurements"]) == len(MEASURED)
     assert kept["geometric_mean"] == pytest.approx(8**0.5)
     assert [query["query"] for query in kept["queries"]] == [1, 3]

@@ -14,7 +14,7 @@ from spark_trickle.cli.outcome import ending
 from spark_trickle.errors import UserError
 
 if TYPE_CHECKING:
-    from spark_trickle.tpch.bench import Options
+    from spark_trickle.tpch.bench import BenchOptions
 
 app = typer.Typer(help="Measure how much faster deltas are.", no_args_is_help=True)
 
@@ -43,9 +43,9 @@ def tpch(
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("bench/results"),
 ) -> None:
     """The 22 queries of TPC-H as stream tables, against recomputing them over clean files."""
-    from spark_trickle.tpch.bench import BY_DELTA, CHOSEN, IN_FULL, Options
+    from spark_trickle.tpch.bench import BY_DELTA, CHOSEN, IN_FULL, BenchOptions
 
-    options = Options(
+    options = BenchOptions(
         scale=sf,
         fraction=churn,
         cycles=cycles,
@@ -69,7 +69,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     return chosen or tuple(queries.NUMBERS)
 
 
-def _run(options: Options, memory: str, out: Path, *, opponents: bool) -> None:
+def _run(options: BenchOptions, memory: str, out: Path, *, opponents: bool) -> None:
     import spark_trickle
     from spark_trickle.tpch import bench, chart, data, results
     from spark_trickle.tpch.opponents import Opponents

@@ -23,7 +23,7 @@ from spark_trickle.errors import ExecutionError
 
 if TYPE_CHECKING:
     from spark_trickle.tpch.churn import Churn
-    from spark_trickle.tpch.demo import Refreshed, Round, Shown
+    from spark_trickle.tpch.demo import DemoTable, Refreshed, Round
 
 _CHURN = 0.001
 _WHOLE = {"stream table": 15, "mode": 12}
@@ -157,7 +157,7 @@ def _table() -> Table:
     return table
 
 
-def _cells(shown: Shown, refreshed: Refreshed) -> tuple[str | Text, ...]:
+def _cells(shown: DemoTable, refreshed: Refreshed) -> tuple[str | Text, ...]:
     report = refreshed.report
     factor = refreshed.full_seconds / refreshed.seconds
     return (

@@ -14,7 +14,7 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from spark_trickle.compat.functions import Call, Desk, Function, bound
+from spark_trickle.compat.functions import FunctionCall, FunctionContext, PgFunction, bound
 from spark_trickle.errors import NotFoundError, UserError, names_hint
 from spark_trickle.statements.foreign import SCHEMAS, is_call, is_table
 
@@ -22,7 +22,9 @@ from spark_trickle.statements.foreign import SCHEMAS, is_call, is_table
 class Answerer:
     """Answers such queries; ``functions`` by schema and name."""
 
-    def __init__(self, functions: Mapping[tuple[str, str], Function], desk: Desk) -> None:
+    def __init__(
+        self, functions: Mapping[tuple[str, str], PgFunction], desk: FunctionContext
+    ) -> None:
         self._functions = functions
         self._desk = desk
 
@@ -94,7 +96,7 @@ class Answerer:
             columns[item.alias or answer.column_names[0]] = answer.column(0)
         return pa.table(columns)
 
-    def _run(self, call: Call) -> pa.Table:
+    def _run(self, call: FunctionCall) -> pa.Table:
         function = self._functions.get((call.schema, call.name))
         if function is None:
             known = [name for schema, name in self._functions if schema == call.schema]
@@ -107,19 +109,19 @@ class Answerer:
         return function.run(self._desk, bound(function, call))
 
 
-def _table_call(table: exp.Table) -> Call | None:
+def _table_call(table: exp.Table) -> FunctionCall | None:
     if not is_table(table):
         return None
     if isinstance(table.this, exp.Func):
         return _called(table.db.lower(), table.this)
-    return Call(table.db.lower(), table.name.lower())
+    return FunctionCall(table.db.lower(), table.name.lower())
 
 
-def _call_of(node: exp.Expr) -> Call | None:
+def _call_of(node: exp.Expr) -> FunctionCall | None:
     return _called(node.this.name.lower(), node.expression) if is_call(node) else None
 
 
-def _called(schema: str, call: exp.Func) -> Call:
+def _called(schema: str, call: exp.Func) -> FunctionCall:
     positional: list[Any] = []
     named: dict[str, Any] = {}
     name = str(call.this) if isinstance(call, exp.Anonymous) else call.sql_name()
@@ -130,7 +132,7 @@ def _called(schema: str, call: exp.Func) -> Call:
             raise UserError(f"{schema}.{name}: a positional argument cannot follow a named one")
         else:
             positional.append(constant(argument))
-    return Call(schema, name.lower(), tuple(positional), named)
+    return FunctionCall(schema, name.lower(), tuple(positional), named)
 
 
 def constant(node: exp.Expr) -> Any:

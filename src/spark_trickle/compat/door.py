@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from spark_trickle.compat import pgivm, pgtrickle, watching
 from spark_trickle.compat.calls import Answerer
-from spark_trickle.compat.functions import Desk, Function
+from spark_trickle.compat.functions import FunctionContext, PgFunction
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.kept_rows import arrow_columns
 from spark_trickle.execute.postgres import lookup_in
@@ -24,7 +24,7 @@ from spark_trickle.statements.foreign import foreign_query
 from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
 
 _ALL = (*pgivm.FUNCTIONS, *pgtrickle.FUNCTIONS, *watching.FUNCTIONS, *watching.ABSENT)
-FUNCTIONS: dict[tuple[str, str], Function] = {(f.schema, f.name): f for f in _ALL}
+FUNCTIONS: dict[tuple[str, str], PgFunction] = {(f.schema, f.name): f for f in _ALL}
 
 
 class Door:
@@ -42,7 +42,7 @@ class Door:
         tree = foreign_query(text)
         if tree is None:
             return False, None
-        answerer = Answerer(FUNCTIONS, Desk(self._engine, self._streams(), self._run))
+        answerer = Answerer(FUNCTIONS, FunctionContext(self._engine, self._streams(), self._run))
         whole = answerer.alone(tree)
         if whole is not None:
             return True, self._engine.local(whole)

@@ -17,7 +17,7 @@ REQUIRED = object()
 
 
 @dataclass(frozen=True)
-class Desk:
+class FunctionContext:
     """What the functions work on."""
 
     engine: Engine
@@ -35,11 +35,11 @@ class Parameter:
     """Why it has no sense on a lake: only its default may be given."""
 
 
-Body = Callable[[Desk, Mapping[str, Any]], pa.Table]
+Body = Callable[[FunctionContext, Mapping[str, Any]], pa.Table]
 
 
 @dataclass(frozen=True)
-class Function:
+class PgFunction:
     """``run`` is None for one that is not there; ``does`` then says why."""
 
     schema: str
@@ -64,7 +64,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """One call as it stands in the text, its arguments evaluated."""
 
     schema: str
@@ -73,7 +73,7 @@ class Call:
     named: Mapping[str, Any] = field(default_factory=dict)
 
 
-def bound(function: Function, call: Call) -> dict[str, Any]:
+def bound(function: PgFunction, call: FunctionCall) -> dict[str, Any]:
     """By parameter: the value given or its default; UserError names what is wrong."""
     if len(call.positional) > len(function.parameters):
         raise UserError(
@@ -94,7 +94,7 @@ def bound(function: Function, call: Call) -> dict[str, Any]:
     return {p.name: _value(function, p, given) for p in function.parameters}
 
 
-def _value(function: Function, parameter: Parameter, given: Mapping[str, Any]) -> Any:
+def _value(function: PgFunction, parameter: Parameter, given: Mapping[str, Any]) -> Any:
     if parameter.name not in given:
         if parameter.default is REQUIRED:
             raise UserError(

@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from spark_trickle.compat.functions import Desk, Function, Parameter, rows, scalar
+from spark_trickle.compat.functions import FunctionContext, Parameter, PgFunction, rows, scalar
 from spark_trickle.compat.index import Index, index_for
 from spark_trickle.compat.names import name_and_columns, table_name
 from spark_trickle.compat.strict import refuse_beyond_pg_ivm
@@ -38,7 +38,7 @@ def find_immv(streams: StreamTables, name: TableName) -> StreamTable | None:
     return found if found is not None and is_immv(found) else None
 
 
-def create_immv(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def create_immv(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     name, columns = name_and_columns(given["immv_name"])
     tree = _select(given["sql"])
     if desk.engine.settings.pg_ivm_strict:
@@ -115,7 +115,7 @@ def _tell(name: TableName, index: Index) -> None:
     warnings.warn(text, NoticeWarning, stacklevel=8)
 
 
-def refresh_immv(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def refresh_immv(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     """With data: fill it and follow again. Without: empty it and stop following."""
     stream = _get(desk, given["immv_name"])
     if given["with_data"]:
@@ -129,7 +129,7 @@ def refresh_immv(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
     return scalar("refresh_immv", 0, pa.int64())
 
 
-def _get(desk: Desk, text: str) -> StreamTable:
+def _get(desk: FunctionContext, text: str) -> StreamTable:
     name = table_name(text)
     stream = find_immv(desk.streams, name)
     if stream is not None:
@@ -138,7 +138,7 @@ def _get(desk: Desk, text: str) -> StreamTable:
     raise UserError(f'"{name}" is not an IMMV', hint="create one with pgivm.create_immv")
 
 
-def get_immv_def(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def get_immv_def(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     """The query, or NULL for a table that is no IMMV."""
     name = table_name(given["immvrelid"])
     stream = find_immv(desk.streams, name)
@@ -150,7 +150,7 @@ def get_immv_def(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
     return scalar("get_immv_def", None if stream is None else stream.query, pa.string())
 
 
-def pg_ivm_immv(desk: Desk, _: Mapping[str, Any]) -> pa.Table:
+def pg_ivm_immv(desk: FunctionContext, _: Mapping[str, Any]) -> pa.Table:
     """One row for each IMMV; ``lastivmupdate`` is a version of the lake, as there a transaction's id."""
     columns = [
         ("immvrelid", pa.string()),
@@ -191,28 +191,28 @@ def rename_immv(streams: StreamTables, stream: StreamTable, to: TableName) -> No
 
 _NAME = Parameter("immv_name")
 FUNCTIONS = (
-    Function(
+    PgFunction(
         "pgivm",
         "create_immv",
         "makes an IMMEDIATE stream table of a query in PostgreSQL's SQL; answers its rows",
         (_NAME, Parameter("sql")),
         create_immv,
     ),
-    Function(
+    PgFunction(
         "pgivm",
         "refresh_immv",
         "`true`: fills it and follows again; `false`: empties it and stops following; answers its rows",
         (_NAME, Parameter("with_data", (bool,))),
         refresh_immv,
     ),
-    Function(
+    PgFunction(
         "pgivm",
         "get_immv_def",
         "the query of an IMMV, NULL of another table",
         (Parameter("immvrelid"),),
         get_immv_def,
     ),
-    Function(
+    PgFunction(
         "pgivm",
         "pg_ivm_immv",
         "a table of all IMMVs; `lastivmupdate` is the version of the lake that last changed it",
@@ -221,12 +221,12 @@ FUNCTIONS = (
         scalar=False,
         relation=True,
     ),
-    Function(
+    PgFunction(
         "pgivm",
         "prevent_immv_change",
         "a trigger function of pg_ivm's own; writing into an IMMV is refused here without it",
     ),
-    Function(
+    PgFunction(
         "pgivm",
         "restore_immv",
         "a lake is copied with its stream tables: there is nothing to restore after a dump",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_trickle.compat.functions import Desk, Function, Parameter, scalar
+from spark_trickle.compat.functions import FunctionContext, Parameter, PgFunction, scalar
 from spark_trickle.compat.names import table_name
 from spark_trickle.errors import TrickleError, UserError
 from spark_trickle.maintain.define.definer import Definition
@@ -92,15 +92,17 @@ def _void(function: str) -> pa.Table:
     return scalar(function, None, pa.string())
 
 
-def _creates(function: str, **options: bool) -> Callable[[Desk, Mapping[str, Any]], pa.Table]:
-    def run(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def _creates(
+    function: str, **options: bool
+) -> Callable[[FunctionContext, Mapping[str, Any]], pa.Table]:
+    def run(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
         desk.streams.create(_definition(given), **options)
         return _void(function)
 
     return run
 
 
-def bulk_create(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def bulk_create(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     """All or none: when one cannot be made, those made before it are dropped again."""
     known = {parameter.name: parameter for parameter in _CREATE}
     made: list[str] = []
@@ -119,23 +121,23 @@ def bulk_create(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
     return scalar("bulk_create", json.dumps(answer), pa.string())
 
 
-def _created(desk: Desk, wanted: Any, known: Mapping[str, Parameter]) -> str:
+def _created(desk: FunctionContext, wanted: Any, known: Mapping[str, Parameter]) -> str:
     if not isinstance(wanted, dict):
         raise UserError("an object with name and query is needed")
-    from spark_trickle.compat.functions import Call, bound
+    from spark_trickle.compat.functions import FunctionCall, bound
 
-    function = Function("pgtrickle", "bulk_create", "", tuple(known.values()))
-    definition = _definition(bound(function, Call("pgtrickle", "bulk_create", (), wanted)))
+    function = PgFunction("pgtrickle", "bulk_create", "", tuple(known.values()))
+    definition = _definition(bound(function, FunctionCall("pgtrickle", "bulk_create", (), wanted)))
     desk.streams.create(definition)
     return str(wanted["name"])
 
 
-def alter_stream_table(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def alter_stream_table(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     _alter(desk, given["name"], given)
     return _void("alter_stream_table")
 
 
-def _alter(desk: Desk, name: str, given: Mapping[str, Any]) -> None:
+def _alter(desk: FunctionContext, name: str, given: Mapping[str, Any]) -> None:
     status = given.get("status")
     desk.streams.alter(
         table_name(name),
@@ -147,7 +149,7 @@ def _alter(desk: Desk, name: str, given: Mapping[str, Any]) -> None:
     )
 
 
-def bulk_alter(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def bulk_alter(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     unknown = set(given["params"]) - {"schedule", "refresh_mode", "status", "query"}
     if unknown:
         raise UserError(f"bulk_alter_stream_tables: {', '.join(sorted(unknown))} cannot be changed")
@@ -158,12 +160,12 @@ def bulk_alter(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
     return scalar("bulk_alter_stream_tables", len(given["names"]), pa.int32())
 
 
-def drop_stream_table(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def drop_stream_table(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     desk.streams.drop(table_name(given["name"]), cascade=given["cascade"])
     return _void("drop_stream_table")
 
 
-def bulk_drop(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def bulk_drop(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     for name in given["names"]:
         desk.streams.get(table_name(name))
     for name in given["names"]:
@@ -171,12 +173,12 @@ def bulk_drop(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
     return scalar("bulk_drop_stream_tables", len(given["names"]), pa.int32())
 
 
-def refresh_stream_table(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def refresh_stream_table(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     desk.streams.refresh(table_name(given["name"]))
     return _void("refresh_stream_table")
 
 
-def refresh_if_stale(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def refresh_if_stale(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     """Whether it had to be refreshed."""
     stream = desk.streams.get(table_name(given["name"]))
     limit = seconds(given["max_age"])
@@ -204,7 +206,7 @@ def seconds(interval: str) -> float:
     return total
 
 
-def write_and_refresh(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def write_and_refresh(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     name = table_name(given["name"])
     desk.streams.get(name)
     desk.run(given["sql"])
@@ -212,14 +214,14 @@ def write_and_refresh(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
     return _void("write_and_refresh")
 
 
-def resume_stream_table(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def resume_stream_table(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     name = table_name(given["name"])
     if desk.streams.get(name).status == SUSPENDED:
         desk.streams.alter(name, status="ACTIVE")
     return _void("resume_stream_table")
 
 
-def repair_stream_table(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def repair_stream_table(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     report = desk.streams.repair(str(table_name(given["name"])))
     count = desk.engine.catalog.scan(table_name(given["name"])).rows
     told = f"{report.name} was built anew: {count} rows"
@@ -231,8 +233,8 @@ _NAME = Parameter("name")
 
 def _function(
     name: str, does: str, parameters: Sequence[Parameter], run: Callable[..., pa.Table]
-) -> Function:
-    return Function("pgtrickle", name, does, tuple(parameters), run)
+) -> PgFunction:
+    return PgFunction("pgtrickle", name, does, tuple(parameters), run)
 
 
 FUNCTIONS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_trickle.compat.door import FUNCTIONS
-from spark_trickle.compat.functions import Function
+from spark_trickle.compat.functions import PgFunction
 
 
 def function_table() -> str:
@@ -18,7 +18,7 @@ def function_table() -> str:
 
 def refused_table() -> str:
     """Markdown: parameters that are refused by name."""
-    found: dict[tuple[str, str], list[Function]] = {}
+    found: dict[tuple[str, str], list[PgFunction]] = {}
     for function in FUNCTIONS.values():
         for parameter in function.parameters:
             if parameter.refused is not None:

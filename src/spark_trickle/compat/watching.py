@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_trickle.compat.functions import Desk, Function, Parameter, rows, scalar
+from spark_trickle.compat.functions import FunctionContext, Parameter, PgFunction, rows, scalar
 from spark_trickle.compat.names import table_name
 from spark_trickle.errors import UserError
 from spark_trickle.maintain.records.monitor import StreamTableInfo, staleness
@@ -24,11 +24,11 @@ def _moment(at: float | None) -> datetime | None:
     return None if at is None else datetime.fromtimestamp(at, UTC)
 
 
-def _given(_: Desk, given: Mapping[str, Any]) -> str:
+def _given(_: FunctionContext, given: Mapping[str, Any]) -> str:
     return str(table_name(given["name"]))
 
 
-def pgt_status(desk: Desk, _: Mapping[str, Any]) -> pa.Table:
+def pgt_status(desk: FunctionContext, _: Mapping[str, Any]) -> pa.Table:
     columns = [
         ("name", _TEXT),
         ("status", _TEXT),
@@ -55,7 +55,7 @@ def _status(table: StreamTableInfo) -> Sequence[Any]:
     )
 
 
-def stream_tables_info(desk: Desk, _: Mapping[str, Any]) -> pa.Table:
+def stream_tables_info(desk: FunctionContext, _: Mapping[str, Any]) -> pa.Table:
     columns = [
         ("pgt_name", _TEXT),
         ("defining_query", _TEXT),
@@ -90,7 +90,7 @@ def stream_tables_info(desk: Desk, _: Mapping[str, Any]) -> pa.Table:
     return rows(columns, records)
 
 
-def get_refresh_history(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def get_refresh_history(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     columns = [
         ("start_time", _TIME),
         ("action", _TEXT),
@@ -118,12 +118,12 @@ def get_refresh_history(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
     return rows(columns, records)
 
 
-def get_staleness(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def get_staleness(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     stream = desk.streams.get(table_name(given["name"]))
     return scalar("get_staleness", staleness(desk.engine.catalog, stream), _REAL)
 
 
-def explain_st(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def explain_st(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     name = _given(desk, given)
     stages = ("normalized", "verdict", "strategy", "fast_path", "delta", "choice")
     stream = desk.streams.get(name)
@@ -133,7 +133,7 @@ def explain_st(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
     return rows([("property", _TEXT), ("value", _TEXT)], shown)
 
 
-def explain_delta(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def explain_delta(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     if given["format"] != "text":
         raise UserError(
             f"explain_delta: the format {given['format']!r} is not there",
@@ -144,7 +144,7 @@ def explain_delta(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
     return rows([("explain_delta", _TEXT)], [(line,) for line in text.rstrip("\n").split("\n")])
 
 
-def dependency_tree(desk: Desk, _: Mapping[str, Any]) -> pa.Table:
+def dependency_tree(desk: FunctionContext, _: Mapping[str, Any]) -> pa.Table:
     """Every table that is read, and below it those that read it."""
     known = edges(desk.streams.look()[0])
     readers: dict[str, list[str]] = {}
@@ -168,7 +168,7 @@ def dependency_tree(desk: Desk, _: Mapping[str, Any]) -> pa.Table:
     return rows([*columns, ("refresh_mode", _TEXT)], records)
 
 
-def list_sources(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
+def list_sources(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     stream = desk.streams.get(table_name(given["name"]))
     streams = {other.uuid for other in desk.streams.all()}
     columns = [("source_table", _TEXT), ("source_type", _TEXT), ("frontier_version", _LONG)]
@@ -185,7 +185,7 @@ def list_sources(desk: Desk, given: Mapping[str, Any]) -> pa.Table:
     )
 
 
-def health_check(desk: Desk, _: Mapping[str, Any]) -> pa.Table:
+def health_check(desk: FunctionContext, _: Mapping[str, Any]) -> pa.Table:
     words = {OK: "OK", WARNING: "WARN", CRITICAL: "ERROR"}
     found = health(desk.streams.look()[1])
     records = [(h.name, words[h.status], h.reason, h.action) for h in found]
@@ -193,7 +193,7 @@ def health_check(desk: Desk, _: Mapping[str, Any]) -> pa.Table:
     return rows(columns, records)
 
 
-def quick_health(desk: Desk, _: Mapping[str, Any]) -> pa.Table:
+def quick_health(desk: FunctionContext, _: Mapping[str, Any]) -> pa.Table:
     tables = desk.streams.described()
     found = health(desk.streams.look()[1])
     worst = next((s for s in (CRITICAL, WARNING) if any(h.status == s for h in found)), OK)
@@ -214,8 +214,8 @@ _NAME = Parameter("name")
 
 def _shown(
     name: str, does: str, run: Any, *parameters: Parameter, relation: bool = False
-) -> Function:
-    return Function("pgtrickle", name, does, parameters, run, scalar=False, relation=relation)
+) -> PgFunction:
+    return PgFunction("pgtrickle", name, does, parameters, run, scalar=False, relation=relation)
 
 
 FUNCTIONS = (
@@ -233,7 +233,7 @@ FUNCTIONS = (
         _NAME,
         Parameter("max_rows", (int,), 20),
     ),
-    Function(
+    PgFunction(
         "pgtrickle",
         "get_staleness",
         "seconds since its sources changed without it; 0 if they did not",
@@ -296,4 +296,4 @@ _ABSENT = {
     "pause_all": "suspend the stream tables one by one",
     "resume_all": "resume the stream tables one by one",
 }
-ABSENT = tuple(Function("pgtrickle", name, why) for name, why in _ABSENT.items())
+ABSENT = tuple(PgFunction("pgtrickle", name, why) for name, why in _ABSENT.items())

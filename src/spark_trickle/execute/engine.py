@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from spark_trickle.spark.session import DataFrame, SparkSession
     from spark_trickle.spark.write import Writer
 
-Change = ast.Insert | ast.Update | ast.Delete | ast.Merge | ast.Truncate | ast.Restore
+ChangingStatement = ast.Insert | ast.Update | ast.Delete | ast.Merge | ast.Truncate | ast.Restore
 
 
 class Engine:
@@ -155,7 +155,7 @@ class Engine:
         return translated(self.holder.spark.createDataFrame(rows.combine_chunks()))
 
     def change(
-        self, sql: str, statement: Change | ddl.Ddl, state: TransactionState
+        self, sql: str, statement: ChangingStatement | ddl.Ddl, state: TransactionState
     ) -> int | list[str] | None:
         """Do the statement inside the transaction: the rows affected, None for DDL, and what a
         CASCADE dropped."""
@@ -172,7 +172,7 @@ class Engine:
         return answer
 
     def _changed(
-        self, sql: str, statement: Change | ddl.Ddl, state: TransactionState
+        self, sql: str, statement: ChangingStatement | ddl.Ddl, state: TransactionState
     ) -> int | list[str] | None:
         tx = state.tx
         match statement:

@@ -113,8 +113,8 @@ def _views(state: StatementState, _: Streams) -> list[dict[str, Any]]:
     ]
 
 
-Rows = Callable[[StatementState, Streams], list[dict[str, Any]]]
-_RELATIONS: Mapping[str, tuple[pa.Schema, Rows]] = {
+RowsOf = Callable[[StatementState, Streams], list[dict[str, Any]]]
+_RELATIONS: Mapping[str, tuple[pa.Schema, RowsOf]] = {
     "schemata": (pa.schema([("catalog_name", _TEXT), ("schema_name", _TEXT)]), _schemata),
     "tables": (
         pa.schema(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_trickle.errors import BindError, ExecutionError, Position
 from spark_trickle.spark.assign import assign, misfit
-from spark_trickle.spark.write import Staged, Writer
+from spark_trickle.spark.write import WaitingRows, Writer
 from spark_trickle.statements.cursor import Span
 from spark_trickle.storage.records import Column, Table
 
@@ -21,7 +21,7 @@ def stage_query(
     table: Table,
     columns: Sequence[Column],
     place: tuple[str, Span],
-) -> Staged:
+) -> WaitingRows:
     """The rows of a query, its columns taken in order for ``columns``."""
     sql, span = place
     if len(frame.columns) != len(columns):
@@ -37,7 +37,7 @@ def stage_query(
     return _stage(writer, frame.toDF(*names), table, given)
 
 
-def stage_by_name(writer: Writer, frame: DataFrame, table: Table) -> Staged:
+def stage_by_name(writer: Writer, frame: DataFrame, table: Table) -> WaitingRows:
     """The rows of a DataFrame whose column names say where the values go."""
     return _stage(writer, frame, table, by_name(table, frame.columns))
 
@@ -56,7 +56,7 @@ def by_name(table: Table, names: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def _stage(writer: Writer, frame: DataFrame, table: Table, given: dict[str, str]) -> Staged:
+def _stage(writer: Writer, frame: DataFrame, table: Table, given: dict[str, str]) -> WaitingRows:
     try:
         return writer.stage(table, assign(frame, table, given))
     except ExecutionError as error:

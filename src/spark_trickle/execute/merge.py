@@ -28,7 +28,7 @@ from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import ROW
 from spark_trickle.spark.places import Places, fetched, held, old_name
 from spark_trickle.spark.types import DataType, spark_type, type_text
-from spark_trickle.spark.write import Staged, Writer
+from spark_trickle.spark.write import WaitingRows, Writer
 from spark_trickle.statements.cursor import Span
 from spark_trickle.statements.parse import (
     Merge,
@@ -241,7 +241,7 @@ class MergeRunner:
                 part = rows.filter(pc.is_in(clauses, value_set=wanted))
                 part = part.drop([KEY, _CLAUSE, *self._old])
                 if part.num_rows:
-                    staged = Staged(rows=part if keep else part.drop([ROW]))
+                    staged = WaitingRows(rows=part if keep else part.drop([ROW]))
                     self.writer.insert(self.target.table, staged)
             return self._count(rows)
         with held(acted.drop(*self._old)) as same_rows:
@@ -256,7 +256,7 @@ class MergeRunner:
                     part = same_rows.where(same_rows[_CLAUSE].isin(numbers)).drop(KEY, _CLAUSE)
                     part = part if keep else part.drop(ROW)
                     files = tuple(self.writer.write_files(self.target.table, part, count))
-                    self.writer.insert(self.target.table, Staged(files=files))
+                    self.writer.insert(self.target.table, WaitingRows(files=files))
         return self._count(located)
 
     def _numbers(self, kind: type[MergeUpdate] | type[MergeInsert]) -> list[int]:

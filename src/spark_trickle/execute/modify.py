@@ -14,7 +14,7 @@ from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import ROW, Frames
 from spark_trickle.spark.places import Places, fetched, held, old_name
-from spark_trickle.spark.write import Staged, Writer
+from spark_trickle.spark.write import WaitingRows, Writer
 from spark_trickle.statements.conditions import condition_list
 from spark_trickle.statements.cursor import Name, Span
 from spark_trickle.statements.parse import Assignment, Delete, Update
@@ -152,7 +152,7 @@ def update(
 
 def affected(
     writer: Writer, frame: DataFrame, target: Target, given: dict[str, str]
-) -> tuple[pa.Table, Staged]:
+) -> tuple[pa.Table, WaitingRows]:
     """The places of affected rows and their staged new versions."""
     old = tuple(old_name(i) for i in range(len(target.table.columns)))
     try:
@@ -160,12 +160,12 @@ def affected(
             assign(frame, target.table, given, keep=(KEY, ROW, *old)), target.plan.rows
         )
         if rows is not None:
-            return rows.select([KEY, ROW, *old]), Staged(rows=rows.drop([KEY, *old]))
+            return rows.select([KEY, ROW, *old]), WaitingRows(rows=rows.drop([KEY, *old]))
         changed = assign(frame, target.table, given, keep=(KEY, ROW))
         with held(changed) as same_rows:
             with spark_errors():
                 located = fetched(same_rows.select(KEY, ROW), same_rows.count())
             files = writer.write_files(target.table, same_rows.drop(KEY), located.num_rows)
-        return located, Staged(files=tuple(files))
+        return located, WaitingRows(files=tuple(files))
     except ExecutionError as error:
         raise misfit(frame, target.table, given, error) from None

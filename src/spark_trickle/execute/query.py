@@ -38,7 +38,7 @@ from spark_trickle.storage.records import ScanPlan, Table, View
 if TYPE_CHECKING:
     from spark_trickle.spark.session import DataFrame, SparkSession
 
-Conditions = dict[int, tuple[ColumnCondition, ...]]
+ScanConditions = dict[int, tuple[ColumnCondition, ...]]
 """By the place where a table's name begins."""
 
 
@@ -103,13 +103,13 @@ class QueryRunner:
         return builder
 
     def user(
-        self, builder: TextBuilder, span: Span, conditions: Conditions | None = None
+        self, builder: TextBuilder, span: Span, conditions: ScanConditions | None = None
     ) -> TextBuilder:
         """Add a stretch of the user's text, table names replaced."""
         return builder.user(span.start, span.end, self.splices(span, conditions))
 
     def splices(
-        self, span: Span, conditions: Conditions | None = None, *, relation: bool = False
+        self, span: Span, conditions: ScanConditions | None = None, *, relation: bool = False
     ) -> tuple[Splice, ...]:
         """What to replace in a query or an expression, or in what stands after FROM."""
         conditions = conditions or {}

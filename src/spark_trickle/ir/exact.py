@@ -79,7 +79,7 @@ class ExactType:
 
 
 class Op(Enum):
-    """What is computed; ``Call.type`` says in which type."""
+    """What is computed; ``Operation.type`` says in which type."""
 
     ADD = "+"
     SUBTRACT = "-"

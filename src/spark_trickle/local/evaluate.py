@@ -26,10 +26,10 @@ from spark_trickle.ir.exact import (
 from spark_trickle.local import texts
 
 Row = Sequence[Any]
-Function = Callable[[Row], Any]
+Evaluator = Callable[[Row], Any]
 
 
-def function_of(expression: Exact) -> Function:
+def function_of(expression: Exact) -> Evaluator:
     """The function that computes an expression."""
     match expression:
         case Input():
@@ -43,7 +43,7 @@ def function_of(expression: Exact) -> Function:
             assert_never(expression)
 
 
-def _folded(call: Operation, function: Function) -> Function:
+def _folded(call: Operation, function: Evaluator) -> Evaluator:
     """A value that depends on no row is computed once; an error waits until somebody asks."""
     if not all(isinstance(argument, Constant) for argument in call.args):
         return function
@@ -54,7 +54,7 @@ def _folded(call: Operation, function: Function) -> Function:
     return lambda _: value
 
 
-def _call(call: Operation) -> Function:  # noqa: C901  one case per operator
+def _call(call: Operation) -> Evaluator:  # noqa: C901  one case per operator
     args = [function_of(argument) for argument in call.args]
     match call.op:
         case Op.AND:
@@ -87,7 +87,7 @@ def _call(call: Operation) -> Function:  # noqa: C901  one case per operator
             return _binary(args[0], args[1], _operation(call))
 
 
-def _unary(value: Function, compute: Callable[[Any], Any]) -> Function:
+def _unary(value: Evaluator, compute: Callable[[Any], Any]) -> Evaluator:
     def function(row: Row) -> Any:
         found = value(row)
         return None if found is None else compute(found)
@@ -95,7 +95,7 @@ def _unary(value: Function, compute: Callable[[Any], Any]) -> Function:
     return function
 
 
-def _strict(args: list[Function], compute: Callable[..., Any]) -> Function:
+def _strict(args: list[Evaluator], compute: Callable[..., Any]) -> Evaluator:
     def function(row: Row) -> Any:
         found = [value(row) for value in args]
         return None if None in found else compute(*found)
@@ -112,7 +112,7 @@ def _like(pattern: str) -> Callable[[str], bool]:
 _WILD = {"%": ".*", "_": "."}
 
 
-def _binary(left: Function, right: Function, compute: Callable[[Any, Any], Any]) -> Function:
+def _binary(left: Evaluator, right: Evaluator, compute: Callable[[Any, Any], Any]) -> Evaluator:
     def function(row: Row) -> Any:
         a = left(row)
         if a is None:
@@ -126,7 +126,7 @@ def _binary(left: Function, right: Function, compute: Callable[[Any, Any], Any])
 # Conditions
 
 
-def _and(parts: list[Function]) -> Function:
+def _and(parts: list[Evaluator]) -> Evaluator:
     def function(row: Row) -> bool | None:
         result: bool | None = True
         for part in parts:
@@ -140,7 +140,7 @@ def _and(parts: list[Function]) -> Function:
     return function
 
 
-def _or(parts: list[Function]) -> Function:
+def _or(parts: list[Evaluator]) -> Evaluator:
     def function(row: Row) -> bool | None:
         result: bool | None = False
         for part in parts:
@@ -154,7 +154,7 @@ def _or(parts: list[Function]) -> Function:
     return function
 
 
-def _in(call: Operation, args: list[Function]) -> Function:
+def _in(call: Operation, args: list[Evaluator]) -> Evaluator:
     value, *others = args
     if all(isinstance(argument, Constant) for argument in call.args[1:]):
         values = {other(()) for other in others}
@@ -177,7 +177,7 @@ def _in(call: Operation, args: list[Function]) -> Function:
     return function
 
 
-def _case(args: list[Function]) -> Function:
+def _case(args: list[Evaluator]) -> Evaluator:
     *pairs, default = args
     branches = list(zip(pairs[::2], pairs[1::2], strict=True))
 
@@ -190,7 +190,7 @@ def _case(args: list[Function]) -> Function:
     return function
 
 
-def _coalesce(args: list[Function]) -> Function:
+def _coalesce(args: list[Evaluator]) -> Evaluator:
     def function(row: Row) -> Any:
         for value in args:
             found = value(row)

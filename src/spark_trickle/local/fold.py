@@ -22,17 +22,17 @@ from spark_trickle.ir.types import WEIGHT
 from spark_trickle.local.evaluate import checker, function_of
 from spark_trickle.local.values import from_arrow, to_arrow
 
-Key = tuple[Any, ...]
+GroupKey = tuple[Any, ...]
 Sums = tuple[int, ...]
-Groups = Mapping[Key, Sums]
+GroupSums = Mapping[GroupKey, Sums]
 
 
 @dataclass(frozen=True)
 class Fold:
     """What changed groups were and have become; a group that is in only one was born or died."""
 
-    before: dict[Key, Sums]
-    after: dict[Key, Sums]
+    before: dict[GroupKey, Sums]
+    after: dict[GroupKey, Sums]
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Folder:
         totals = plan.state[len(plan.keys) :]
         self._fits = [checker(column.type) for column in totals]
 
-    def group_deltas(self, changes: pa.Table) -> dict[Key, Sums]:
+    def group_deltas(self, changes: pa.Table) -> dict[GroupKey, Sums]:
         """What changed rows, each with its weight, add to the sums of their groups."""
         columns = [from_arrow(changes.column(c.name), c.type) for c in self.plan.reads]
         weights = changes.column(WEIGHT).to_pylist()
         rows: Iterable[Sequence[Any]] = (
             zip(*columns, strict=True) if columns else [()] * len(weights)
         )
-        found: dict[Key, list[int]] = {}
+        found: dict[GroupKey, list[int]] = {}
         keys, sums, filter = self._keys, self._sums, self._filter
         for row, weight in zip(rows, weights, strict=True):
             if filter is not None and filter(row) is not True:
@@ -77,7 +77,7 @@ class Folder:
                     group[place] += weight * value(row)
         return {key: tuple(group) for key, group in found.items() if any(group)}
 
-    def stored(self, rows: pa.Table) -> dict[Key, Sums]:
+    def stored(self, rows: pa.Table) -> dict[GroupKey, Sums]:
         """Groups by key, from rows of the table that stores them."""
         width = len(self.plan.keys)
         found = {row[:width]: row[width:] for row in _rows(rows, self.plan.state)}
@@ -85,10 +85,10 @@ class Folder:
             raise _breach("two rows are stored for one group")
         return found
 
-    def fold(self, stored: Groups, deltas: Groups) -> Fold:
+    def fold(self, stored: GroupSums, deltas: GroupSums) -> Fold:
         """The groups that the deltas change, before and after."""
-        before: dict[Key, Sums] = {}
-        after: dict[Key, Sums] = {}
+        before: dict[GroupKey, Sums] = {}
+        after: dict[GroupKey, Sums] = {}
         scalar = not self.plan.keys
         for key, added in deltas.items():
             known = stored.get(key)
@@ -125,9 +125,9 @@ class Folder:
             _table(states, self.plan.state), _table([(w, r) for r, w in shown.items()], outputs)
         )
 
-    def shown(self, fold: Fold) -> Counter[Key]:
+    def shown(self, fold: Fold) -> Counter[GroupKey]:
         """The net change of the result: how often each row comes (or, below zero, goes)."""
-        change: Counter[Key] = Counter()
+        change: Counter[GroupKey] = Counter()
         for weight, groups in ((-1, fold.before), (1, fold.after)):
             for key, sums in groups.items():
                 row = (*key, *sums)

@@ -35,20 +35,20 @@ from spark_trickle.ir.exact_plan import (
 from spark_trickle.local.evaluate import checker, function_of
 
 Row = tuple[Any, ...]
-Rows = list[tuple[Row, int]]
+WeightedRows = list[tuple[Row, int]]
 """Rows with their weights."""
-Reader = Callable[[Read], Rows]
+ReadRows = Callable[[Read], WeightedRows]
 MOST_PAIRS = 200_000
 """So many pairs of rows are looked at in one run; more are for Spark."""
-Step = Callable[["_Context"], Rows]
+ProgramStep = Callable[["_Context"], WeightedRows]
 
 
 class _Context:
     """What one run reads and has computed."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ReadRows) -> None:
         self.reader = reader
-        self.done: dict[int, Rows] = {}
+        self.done: dict[int, WeightedRows] = {}
         self._pairs = 0
 
     def pair(self, count: int) -> None:
@@ -63,24 +63,24 @@ class Program:
 
     def __init__(self, plan: ExactPlan) -> None:
         self.plan = plan
-        self._steps: dict[int, Step] = {}
+        self._steps: dict[int, ProgramStep] = {}
         self._first = self._step(plan)
 
-    def run(self, reader: Reader) -> Mapping[Row, int]:
+    def run(self, reader: ReadRows) -> Mapping[Row, int]:
         """The net rows: each once, with a weight that is not zero."""
         net: dict[Row, int] = {}
         for row, weight in self._first(_Context(reader)):
             net[row] = net.get(row, 0) + weight
         return {row: weight for row, weight in net.items() if weight}
 
-    def _step(self, plan: ExactPlan) -> Step:
+    def _step(self, plan: ExactPlan) -> ProgramStep:
         """A step computes once in a run, however often it is read."""
         known = self._steps.get(id(plan))
         if known is not None:
             return known
         compute = self._made(plan)
 
-        def step(context: _Context) -> Rows:
+        def step(context: _Context) -> WeightedRows:
             found = context.done.get(id(plan))
             if found is None:
                 found = context.done[id(plan)] = compute(context)
@@ -89,7 +89,7 @@ class Program:
         self._steps[id(plan)] = step
         return step
 
-    def _made(self, plan: ExactPlan) -> Step:
+    def _made(self, plan: ExactPlan) -> ProgramStep:
         match plan:
             case Read():
                 return lambda context: context.reader(plan)
@@ -129,7 +129,7 @@ def _row(values: Sequence[Exact]) -> Callable[[Row], Row]:
     return lambda row: tuple([function(row) for function in functions])
 
 
-def _map(below: Step, plan: Map) -> Step:
+def _map(below: ProgramStep, plan: Map) -> ProgramStep:
     rows = [_row(values) for values in plan.projections]
     if len(rows) == 1:
         (only,) = rows
@@ -137,29 +137,29 @@ def _map(below: Step, plan: Map) -> Step:
     return lambda context: [(make(row), weight) for row, weight in below(context) for make in rows]
 
 
-def _keep(below: Step, test: Callable[[Row], Any]) -> Step:
+def _keep(below: ProgramStep, test: Callable[[Row], Any]) -> ProgramStep:
     return lambda context: [pair for pair in below(context) if test(pair[0]) is True]
 
 
 # Joins
 
 
-def _paired(left: Step, right: Step, plan: Paired) -> Step:
+def _paired(left: ProgramStep, right: ProgramStep, plan: Paired) -> ProgramStep:
     partners = _partners(plan)
     kind = plan.kind
     padding = (None,) * len(plan.right.columns)
     empty = (None,) * len(plan.left.columns)
 
-    def filtered(context: _Context) -> Rows:
+    def filtered(context: _Context) -> WeightedRows:
         mine, theirs = left(context), right(context)
         found = partners(context, mine, theirs)
         wanted = kind is Match.SEMI
         return [pair for pair, places in zip(mine, found, strict=True) if bool(places) is wanted]
 
-    def joined(context: _Context) -> Rows:
+    def joined(context: _Context) -> WeightedRows:
         mine, theirs = left(context), right(context)
         met: set[int] = set()
-        result: Rows = []
+        result: WeightedRows = []
         for (row, weight), places in zip(mine, partners(context, mine, theirs), strict=True):
             for place in places:
                 other, times = theirs[place]
@@ -174,7 +174,9 @@ def _paired(left: Step, right: Step, plan: Paired) -> Step:
     return filtered if kind in (Match.SEMI, Match.ANTI) else joined
 
 
-def _partners(plan: Paired) -> Callable[[_Context, Rows, Rows], Iterator[Sequence[int]]]:
+def _partners(
+    plan: Paired,
+) -> Callable[[_Context, WeightedRows, WeightedRows], Iterator[Sequence[int]]]:
     """For each row of the left side, the places of its partners."""
     key = _row([each.left for each in plan.equal])
     other_key = _row([each.right for each in plan.equal])
@@ -184,7 +186,9 @@ def _partners(plan: Paired) -> Callable[[_Context, Rows, Rows], Iterator[Sequenc
     def lacking(value: Row) -> bool:
         return any(value[i] is None for i in strict)
 
-    def partners(context: _Context, mine: Rows, theirs: Rows) -> Iterator[Sequence[int]]:
+    def partners(
+        context: _Context, mine: WeightedRows, theirs: WeightedRows
+    ) -> Iterator[Sequence[int]]:
         known: dict[Row, list[int]] = {}
         if mine:
             for place, (row, _) in enumerate(theirs):
@@ -258,7 +262,7 @@ _AGGREGATES: dict[ExactAggregate, Callable[[Aggregated], _Sum | _Count | _Least]
 }
 
 
-def _grouped(below: Step, plan: Grouped) -> Step:
+def _grouped(below: ProgramStep, plan: Grouped) -> ProgramStep:
     key, output = _row(plan.keys), _row(plan.outputs)
     values = [
         (lambda _: True) if call.value is None else function_of(call.value)
@@ -268,7 +272,7 @@ def _grouped(below: Step, plan: Grouped) -> Step:
     def fresh() -> list[_Sum | _Count | _Least]:
         return [_AGGREGATES[call.function](call) for call in plan.aggregates]
 
-    def step(context: _Context) -> Rows:
+    def step(context: _Context) -> WeightedRows:
         groups: dict[Row, list[_Sum | _Count | _Least]] = {} if plan.keys else {(): fresh()}
         for row, weight in below(context):
             value = key(row)
@@ -285,7 +289,7 @@ def _grouped(below: Step, plan: Grouped) -> Step:
     return step
 
 
-def _first(below: Step, plan: First) -> Step:
+def _first(below: ProgramStep, plan: First) -> ProgramStep:
     def ordered(rows: list[Row]) -> list[Row]:
         for each in reversed(plan.order):
             # NULL never meets a value in a comparison; it comes first just when this says so.
@@ -298,7 +302,7 @@ def _first(below: Step, plan: First) -> Step:
             rows = sorted(rows, key=place, reverse=each.descending)
         return rows
 
-    def step(context: _Context) -> Rows:
+    def step(context: _Context) -> WeightedRows:
         parts: dict[Row, list[Row]] = {}
         for row, _ in below(context):
             parts.setdefault(tuple([row[i] for i in plan.partition]), []).append(row)
@@ -308,7 +312,7 @@ def _first(below: Step, plan: First) -> Step:
     return step
 
 
-def rows_of(columns: Sequence[list[Any]], weights: Sequence[int]) -> Rows:
+def rows_of(columns: Sequence[list[Any]], weights: Sequence[int]) -> WeightedRows:
     """Columns as rows with weights."""
     rows: Iterable[Row] = zip(*columns, strict=True) if columns else [()] * len(weights)
     return list(zip(rows, weights, strict=True))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import assert_never
 
-from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import DependencyError, NotFoundError, UserError
 from spark_trickle.execute.ddl import Alteration, Ddl
-from spark_trickle.execute.engine import Change
+from spark_trickle.execute.engine import ChangingStatement
 from spark_trickle.execute.states import table_name
-from spark_trickle.maintain.define.compiling import columns_used
+from spark_trickle.maintain.define.compiling import Compile, columns_used
 from spark_trickle.maintain.records import graph, view_uses
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import StreamTable
@@ -19,7 +18,6 @@ from spark_trickle.statements.cursor import Name
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName, View
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
-Compile = Callable[[StreamTable], CompiledQuery]
 Readers = Callable[[list[StreamTable]], list[StreamTable]]
 
 
@@ -31,7 +29,7 @@ class Guard:
         self._tx = tx
         self._compile = compile
 
-    def check(self, statement: Change | Ddl) -> None:
+    def check(self, statement: ChangingStatement | Ddl) -> None:
         """UserError or DependencyError if the statement would break a stream table."""
         match statement:
             case ast.Insert() | ast.Update() | ast.Delete() | ast.Merge():

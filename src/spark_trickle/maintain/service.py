@@ -24,8 +24,8 @@ from spark_trickle.maintain.define.preview import preview
 from spark_trickle.maintain.define.writing import definition_of, over_tables
 from spark_trickle.maintain.guard import Guard
 from spark_trickle.maintain.immediate.fast import FastPaths, is_followed
+from spark_trickle.maintain.immediate.followers import Followers
 from spark_trickle.maintain.immediate.reconciling import reconcile
-from spark_trickle.maintain.immediate.upkeep import Upkeep
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind_in
@@ -46,7 +46,7 @@ from spark_trickle.maintain.schedule.restless import Restless
 from spark_trickle.maintain.schedule.scheduler import Scheduler, interval_of
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.maintain.watch.alerts import alerts
-from spark_trickle.maintain.watch.facts import State, state
+from spark_trickle.maintain.watch.facts import Observed, state
 from spark_trickle.maintain.watch.hooks import Announcer, Hook
 from spark_trickle.maintain.watch.overview import looked_at, overview
 from spark_trickle.maintain.watch.recommend import Recommendation, recommend
@@ -69,7 +69,7 @@ class StreamTables:
         self._refresher = Refresher(engine)
         self._definer = Definer(self._refresher)
         self._explainer = Explainer(self._refresher)
-        self.upkeep = Upkeep(self._refresher)
+        self.followers = Followers(self._refresher)
         self.fast = FastPaths(self._refresher)
         self.history_rows = engine.settings.history_rows
         with self._catalog.reading() as connection:
@@ -246,7 +246,7 @@ class StreamTables:
         """All stream tables, or those selected, at one version of the base tables."""
         if errors not in ("report", "raise"):
             raise UserError(f"errors cannot be {errors!r}", hint="one of: report, raise")
-        reports = refresh_all(self.upkeep, select, wait=wait)
+        reports = refresh_all(self.followers, select, wait=wait)
         if errors == "raise":
             raise_failed(reports)
         return reports
@@ -263,7 +263,7 @@ class StreamTables:
         announcer = Announcer(on_alert)
         catalog = self._catalog
         return Scheduler(
-            self.upkeep,
+            self.followers,
             restless,
             lambda known: announcer.announce(alerts(state(catalog, known))),
             lambda stream: reconcile(self, stream),
@@ -332,7 +332,7 @@ class StreamTables:
         """All stream tables, for people."""
         return overview(self._catalog, self._refresher.compile, self.fast.why_not)
 
-    def look(self) -> tuple[Known, State]:
+    def look(self) -> tuple[Known, Observed]:
         """What a scheduler would know now, and what is to be told of it."""
         return looked_at(self._catalog)
 

@@ -21,7 +21,7 @@ log = logging.getLogger("spark_trickle.serve")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobOutcome:
     """What a job has to say."""
 
     words: str
@@ -37,7 +37,7 @@ class Job:
     about: str
     """A stream table, or a query."""
     state: str = RUNNING
-    outcome: Outcome = Outcome("")
+    outcome: JobOutcome = JobOutcome("")
     started_at: float = field(default_factory=time.time)
     seconds: float = 0.0
 
@@ -50,7 +50,7 @@ class Jobs:
         self.moves = 0
         """Grows whenever a job begins or ends."""
 
-    def start(self, what: str, about: str, work: Callable[[Job], Outcome]) -> Job:
+    def start(self, what: str, about: str, work: Callable[[Job], JobOutcome]) -> Job:
         job = Job(secrets.token_urlsafe(12), what, about)
         self._put(job)
         self._pool.submit(self._run, job, work)
@@ -71,22 +71,22 @@ class Jobs:
             job = self._jobs.get(id)
             if job is None or job.state != RUNNING:
                 return False
-            self._jobs[id] = replace(job, state=CANCELLED, outcome=Outcome("cancelled"))
+            self._jobs[id] = replace(job, state=CANCELLED, outcome=JobOutcome("cancelled"))
             self.moves += 1
             return True
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _run(self, job: Job, work: Callable[[Job], Outcome]) -> None:
+    def _run(self, job: Job, work: Callable[[Job], JobOutcome]) -> None:
         began = time.perf_counter()
         try:
             state, outcome = DONE, work(job)
         except TrickleError as error:
-            state, outcome = FAILED, Outcome(str(error))
+            state, outcome = FAILED, JobOutcome(str(error))
         except Exception as error:
             log.exception("%s of %s failed", job.what, job.about)
-            state, outcome = FAILED, Outcome(f"{type(error).__name__}: {error}")
+            state, outcome = FAILED, JobOutcome(f"{type(error).__name__}: {error}")
         with self._lock:
             now = self._jobs.get(job.id, job)
         if now.state == RUNNING:

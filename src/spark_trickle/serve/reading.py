@@ -20,7 +20,7 @@ from spark_trickle.errors import NotFoundError, Position, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.states import SnapshotState
 from spark_trickle.lake import Lake
-from spark_trickle.serve.jobs import Outcome
+from spark_trickle.serve.jobs import JobOutcome
 from spark_trickle.spark.fetching import bounded
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.sql.parse import parse_query
@@ -58,7 +58,7 @@ class Reader:
         if self._lake.listing(sql) is None:
             check(self._lake, sql)
 
-    def run(self, sql: str, job: str, most: int = MOST) -> Outcome:
+    def run(self, sql: str, job: str, most: int = MOST) -> JobOutcome:
         """The rows of a query, or what SHOW and DESCRIBE answer."""
         listed = self._lake.listing(sql)
         if listed is None:
@@ -67,7 +67,7 @@ class Reader:
                 listed = self._rows(sql, guest, most + 1)
         more = listed.num_rows > most
         words = f"the first {most} rows" if more else f"{listed.num_rows} rows"
-        return Outcome(words, listed.slice(0, most), more)
+        return JobOutcome(words, listed.slice(0, most), more)
 
     def cancel(self, job: str) -> None:
         """Cancel one query, whether it runs or is about to; whatever else Spark does goes on."""

@@ -15,7 +15,7 @@ from spark_trickle.maintain.records.streams import ERROR, SUSPENDED, RefreshRepo
 from spark_trickle.maintain.records.totals import Total
 from spark_trickle.maintain.schedule.lookout import Known
 from spark_trickle.maintain.watch.alerts import LATE
-from spark_trickle.maintain.watch.facts import Facts, State
+from spark_trickle.maintain.watch.facts import Facts, Observed
 from spark_trickle.maintain.watch.overview import looked_at, pending_rows
 
 RECENT = 30
@@ -64,7 +64,7 @@ class Sight:
         self.lake = lake
         self.catalog = lake._catalog
         self._lock = threading.Lock()
-        self._looked: tuple[tuple[Any, ...], float, Known, State] | None = None
+        self._looked: tuple[tuple[Any, ...], float, Known, Observed] | None = None
         self._seconds: dict[str, tuple[float, tuple[float, ...]]] = {}
 
     @property
@@ -86,7 +86,7 @@ class Sight:
                 + running
             )[0]
 
-    def look(self) -> tuple[Known, State]:
+    def look(self) -> tuple[Known, Observed]:
         """The newest state; one that is a second old at most, if nothing happened since."""
         pulse, now = self.pulse(), time.monotonic()
         with self._lock:
@@ -124,7 +124,7 @@ class Sight:
         with self.catalog.reading() as connection:
             return totals.load(connection)
 
-    def _recent(self, state: State) -> dict[str, tuple[float, ...]]:
+    def _recent(self, state: Observed) -> dict[str, tuple[float, ...]]:
         """Seconds of the newest refreshes; read again only of those that had one since."""
         found = {}
         with self.catalog.reading() as connection:

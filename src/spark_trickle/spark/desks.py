@@ -63,8 +63,8 @@ LARGE_BYTES = 768 << 20
 _IDLE_SECONDS = 300.0
 """A Connect server forgets sessions that nobody uses; one not used for so long is asked first."""
 
-Key = tuple[tuple[tuple[str, str], ...], str, str]
-_DERIVED: WeakKeyDictionary[SparkSession, dict[Key, _Kept]] = WeakKeyDictionary()
+DeskKey = tuple[tuple[tuple[str, str], ...], str, str]
+_DERIVED: WeakKeyDictionary[SparkSession, dict[DeskKey, _Kept]] = WeakKeyDictionary()
 _DERIVING = RLock()
 
 

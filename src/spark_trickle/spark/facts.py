@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Function:
+class UserFunction:
     """A function that is not Spark's own."""
 
     identity: str
@@ -29,7 +29,7 @@ class Meaning:
     """What gives a query its meaning beside its text and its tables."""
 
     settings: Mapping[str, str]
-    functions: Mapping[str, Function] = field(default_factory=dict)
+    functions: Mapping[str, UserFunction] = field(default_factory=dict)
     """By name, in lower case: those that the query calls."""
 
     @property
@@ -48,7 +48,7 @@ class Meaning:
     @classmethod
     def from_json(cls, text: str) -> Meaning:
         values = json.loads(text)
-        functions = {name: Function(**known) for name, known in values["functions"].items()}
+        functions = {name: UserFunction(**known) for name, known in values["functions"].items()}
         return cls(values["settings"], functions)
 
 

@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.errors import NotFoundError, SourceChangedError, TrickleError
 from spark_trickle.spark import classic
-from spark_trickle.spark.facts import Function
+from spark_trickle.spark.facts import UserFunction
 from spark_trickle.spark.failures import spark_errors
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 
 
-def registered(session: SparkSession, called: Mapping[str, int]) -> dict[str, Function]:
+def registered(session: SparkSession, called: Mapping[str, int]) -> dict[str, UserFunction]:
     """Those of the functions, given with the number of their arguments, that the session has."""
     found = {}
     for name, arguments in called.items():
@@ -34,11 +34,13 @@ def registered(session: SparkSession, called: Mapping[str, int]) -> dict[str, Fu
             text = _sql_text(session, name)
             reads = any(line.startswith("Data Access:") and "READS" in line for line in text)
             identity = _hash(text) if text else _identity(frame)
-            found[name] = Function(identity, not reads and _deterministic(session, call))
+            found[name] = UserFunction(identity, not reads and _deterministic(session, call))
     return found
 
 
-def check(session: SparkSession, known: Mapping[str, Function], called: Mapping[str, int]) -> None:
+def check(
+    session: SparkSession, known: Mapping[str, UserFunction], called: Mapping[str, int]
+) -> None:
     """TrickleError that names a function which is not there or is another one now."""
     there = registered(session, called)
     for name, function in known.items():

@@ -17,7 +17,7 @@ from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.interrupts import interruptible
 from spark_trickle.statements.splices import Spliced
 
-Text = tuple[str, Spliced | None]
+LazyText = tuple[str, Spliced | None]
 """The user's text and the one that Spark was sent."""
 _KINDS = (
     "DataFrame",
@@ -31,14 +31,14 @@ _SPECIAL = ("__getitem__",)
 _TEXT = "_trickle_text"
 
 
-def translated(frame: DataFrame, text: Text = ("", None)) -> DataFrame:
+def translated(frame: DataFrame, text: LazyText = ("", None)) -> DataFrame:
     """The same frame with our errors; the one given is left as it is, it may be in use."""
     copied = object.__new__(type(frame))
     copied.__dict__.update(frame.__dict__)
     return _ours(copied, text)  # type: ignore[no-any-return]
 
 
-def _ours(made: Any, text: Text) -> Any:
+def _ours(made: Any, text: LazyText) -> Any:
     kind = type(made)
     if kind.__name__ in _KINDS and kind.__module__.split(".")[0] == "pyspark":
         made.__class__ = _class(kind)  # type: ignore[arg-type]
@@ -73,6 +73,6 @@ def _method(name: str, function: Any) -> Callable[..., Any]:
     return called
 
 
-def _rows(rows: Iterator[Any], text: Text) -> Iterator[Any]:
+def _rows(rows: Iterator[Any], text: LazyText) -> Iterator[Any]:
     with spark_errors(*text):
         yield from rows

@@ -33,7 +33,7 @@ _ROWS_PER_FILE = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Staged:
+class WaitingRows:
     """Rows that wait to be inserted: in memory, or in files that no version knows yet."""
 
     rows: pa.Table | None = None
@@ -49,12 +49,12 @@ class Writer:
         self._limit = settings.inline_row_limit
         self._direct = _DIRECT * settings.inline_row_limit
 
-    def stage(self, table: Table, frame: DataFrame, bound: int | None = None) -> Staged:
+    def stage(self, table: Table, frame: DataFrame, bound: int | None = None) -> WaitingRows:
         """Fetch or write the rows; ``frame`` has the table's columns (and ROW, if ids are kept)."""
         rows = self.fetch(frame, bound)
         if rows is not None:
-            return Staged(rows=rows)
-        return Staged(files=tuple(self.write_files(table, frame)))
+            return WaitingRows(rows=rows)
+        return WaitingRows(files=tuple(self.write_files(table, frame)))
 
     def fetch(self, frame: DataFrame, bound: int | None = None) -> pa.Table | None:
         """All rows as Arrow if they are few and fit, else None; asks for no more than that."""
@@ -63,7 +63,7 @@ class Writer:
             rows, _ = few(frame, self._direct if known else self._limit)
         return rows
 
-    def insert(self, table: Table, staged: Staged) -> int:
+    def insert(self, table: Table, staged: WaitingRows) -> int:
         if staged.rows is None:
             return self._tx.insert_files(table, staged.files)
         names = [column.name for column in table.columns]

@@ -24,7 +24,7 @@ _SUFFIX = {BY_DELTA: "", IN_FULL: "_full", CHOSEN: "_auto"}
 
 
 @dataclass(frozen=True)
-class Options:
+class BenchOptions:
     """What to measure."""
 
     scale: float = 1.0
@@ -63,7 +63,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Progress:
+class BenchProgress:
     """Where a run is: what it does now, and how much of that is done."""
 
     what: str
@@ -71,18 +71,18 @@ class Progress:
     total: int
 
 
-Listener = Callable[[Progress], None]
+Listener = Callable[[BenchProgress], None]
 
 
 def run(
     lake: Lake,
     folder: Path,
-    options: Options,
+    options: BenchOptions,
     listener: Listener,
     opponents: Opponents | None = None,
 ) -> list[Measurement]:
     """Load a fresh lake from generated data, make the stream tables, change and measure."""
-    data.load(lake, folder, lambda what, done, total: listener(Progress(what, done, total)))
+    data.load(lake, folder, lambda what, done, total: listener(BenchProgress(what, done, total)))
     _create(lake, options, listener)
     changes = churn.Churn(
         options.scale, options.fraction, options.seed, ends_only=options.ends_only
@@ -94,34 +94,34 @@ def run(
     for cycle in range(1, options.warm_up + options.cycles + 1):
         warm_up = cycle <= options.warm_up
         title = "warm up" if warm_up else f"cycle {cycle - options.warm_up} of {options.cycles}"
-        listener(Progress(f"{title}: change", 0, total))
+        listener(BenchProgress(f"{title}: change", 0, total))
         for batch in changes.cycle(cycle):
             churn.apply(lake, batch)
         if opponents is not None:
-            listener(Progress(f"{title}: export", 0, total))
+            listener(BenchProgress(f"{title}: export", 0, total))
             opponents.export()
         for place, number in enumerate(options.numbers):
-            listener(Progress(f"{title}: {queries.name(number)}", place * each, total))
+            listener(BenchProgress(f"{title}: {queries.name(number)}", place * each, total))
             found = _measure(lake, number, cycle - options.warm_up, options, opponents)
             measured += [] if warm_up else found
-        listener(Progress(title, total, total))
+        listener(BenchProgress(title, total, total))
     return measured
 
 
-def _create(lake: Lake, options: Options, listener: Listener) -> None:
+def _create(lake: Lake, options: BenchOptions, listener: Listener) -> None:
     total = len(options.numbers) * len(options.modes)
     done = 0
     for number in options.numbers:
         for mode in options.modes:
             name = queries.name(number) + _SUFFIX[mode]
-            listener(Progress(f"create {name}", done, total))
+            listener(BenchProgress(f"create {name}", done, total))
             lake.create_stream_table(name, queries.text(number), refresh_mode=mode)
             done += 1
-    listener(Progress("created", total, total))
+    listener(BenchProgress("created", total, total))
 
 
 def _measure(
-    lake: Lake, number: int, cycle: int, options: Options, opponents: Opponents | None
+    lake: Lake, number: int, cycle: int, options: BenchOptions, opponents: Opponents | None
 ) -> list[Measurement]:
     found = []
     for mode in options.modes:

@@ -32,7 +32,7 @@ from spark_trickle.tpch.values import Maker, Row, arrow_table, order_key
 
 
 @dataclass(frozen=True)
-class Insert:
+class NewRows:
     """Rows that come."""
 
     table: str
@@ -40,14 +40,14 @@ class Insert:
 
 
 @dataclass(frozen=True)
-class Statement:
+class ChurnStatement:
     """An UPDATE or DELETE."""
 
     table: str
     sql: str
 
 
-Step = Insert | Statement
+ChurnStep = NewRows | ChurnStatement
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Batch:
     """The steps of one refresh function: one transaction."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[ChurnStep, ...]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Churn:
     def _random(self, cycle: int, function: str) -> Random:
         return Random(f"{self.seed}/{cycle}/{function}")
 
-    def _new_orders(self, cycle: int) -> list[Step]:
+    def _new_orders(self, cycle: int) -> list[ChurnStep]:
         count = self.counts(ORDERS, cycle).inserts
         maker = Maker(self._random(cycle, "RF1"), self.scale)
         customers, parts = self.window(CUSTOMER, cycle), self.window(PART, cycle)
@@ -135,7 +135,7 @@ class Churn:
             lines += its_lines
         return [*_insert(ORDERS, orders), *_insert(LINEITEM, lines)]
 
-    def _old_orders(self, cycle: int) -> list[Step]:
+    def _old_orders(self, cycle: int) -> list[ChurnStep]:
         window = self.window(ORDERS, cycle)
         count = self.counts(ORDERS, cycle).deletes
         if count == 0:
@@ -146,7 +146,7 @@ class Churn:
             _delete(ORDERS, "o_orderkey", first, last),
         ]
 
-    def _updates(self, cycle: int) -> list[Step]:
+    def _updates(self, cycle: int) -> list[ChurnStep]:
         random = self._random(cycle, "RF3")
         places = self._after(ORDERS, cycle)
         orders = [order_key(p) for p in _some(random, places, self.counts(ORDERS, cycle).updates)]
@@ -161,7 +161,7 @@ class Churn:
             *_statements(CUSTOMER, updates.customer(random, customers)),
         ]
 
-    def _other_tables(self, cycle: int) -> list[Step]:
+    def _other_tables(self, cycle: int) -> list[ChurnStep]:
         maker = Maker(self._random(cycle, "RF4"), self.scale)
         parts = self._new_keys(PART, cycle)
         steps = [
@@ -181,7 +181,7 @@ class Churn:
             steps += _statements(REGION, updates.region(cycle))
         return steps
 
-    def _scattered(self, cycle: int, random: Random) -> list[Step]:
+    def _scattered(self, cycle: int, random: Random) -> list[ChurnStep]:
         # All four rows of a part change.
         count = -(-self.counts(PARTSUPP, cycle).updates // 4)
         supplied = _some(random, self._after(PART, cycle), count)
@@ -211,7 +211,7 @@ class Churn:
 
     def _old_keys(
         self, counted: TpchTable, cycle: int, table: TpchTable, column: str
-    ) -> list[Step]:
+    ) -> list[ChurnStep]:
         count = self.counts(counted, cycle).deletes
         first = self.window(counted, cycle).start
         return [_delete(table, column, first, first + count - 1)] if count else []
@@ -229,18 +229,18 @@ def _some(random: Random, places: range, count: int) -> list[int]:
     return sorted(random.sample(places, min(count, len(places))))
 
 
-def _insert(table: TpchTable, rows: Sequence[Row]) -> list[Step]:
-    return [Insert(table.name, arrow_table(table, rows))] if rows else []
+def _insert(table: TpchTable, rows: Sequence[Row]) -> list[ChurnStep]:
+    return [NewRows(table.name, arrow_table(table, rows))] if rows else []
 
 
-def _delete(table: TpchTable, column: str, first: int, last: int) -> Statement:
-    return Statement(
+def _delete(table: TpchTable, column: str, first: int, last: int) -> ChurnStatement:
+    return ChurnStatement(
         table.name, f"DELETE FROM {table.name} WHERE {column} BETWEEN {first} AND {last}"
     )
 
 
-def _statements(table: TpchTable, texts: Sequence[str]) -> list[Step]:
-    return [Statement(table.name, text) for text in texts]
+def _statements(table: TpchTable, texts: Sequence[str]) -> list[ChurnStep]:
+    return [ChurnStatement(table.name, text) for text in texts]
 
 
 def apply(lake: Lake, batch: Batch) -> dict[str, int]:
@@ -249,9 +249,9 @@ def apply(lake: Lake, batch: Batch) -> dict[str, int]:
     with lake.transaction() as tx:
         for step in batch.steps:
             match step:
-                case Insert(table, rows):
+                case NewRows(table, rows):
                     count = tx.append(table, rows)
-                case Statement(table, sql):
+                case ChurnStatement(table, sql):
                     count = tx.sql(sql)
             changed[step.table] = changed.get(step.table, 0) + count
     return changed

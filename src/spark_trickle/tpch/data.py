@@ -18,7 +18,7 @@ PROGRAM = "tpchgen-cli"
 CACHE = Path("bench") / "data"
 """Where generated data is kept, below the current folder; TRICKLE_TPCH_DATA names another place."""
 
-Progress = Callable[[str, int, int], None]
+TellProgress = Callable[[str, int, int], None]
 """Told what is being done, how many tables are finished and how many there are."""
 
 
@@ -31,7 +31,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("TRICKLE_TPCH_DATA", CACHE))
 
 
-def generate(scale: float, cache: Path | None = None, progress: Progress = _silent) -> Path:
+def generate(scale: float, cache: Path | None = None, progress: TellProgress = _silent) -> Path:
     """The folder with the Parquet files of a scale; makes those that are not there yet.
 
     A file appears under its name only when it is complete, so a generation that was
@@ -79,7 +79,7 @@ def _program() -> str:
     return found
 
 
-def load(lake: Lake, folder: Path, progress: Progress = _silent) -> int:
+def load(lake: Lake, folder: Path, progress: TellProgress = _silent) -> int:
     """Make the eight tables and fill them, in one transaction; the version it committed."""
     with lake.transaction() as tx:
         for done, table in enumerate(TABLES):

@@ -11,7 +11,7 @@ from spark_trickle.tpch.churn import Churn, apply
 
 
 @dataclass(frozen=True)
-class Shown:
+class DemoTable:
     """A stream table of the demo."""
 
     name: str
@@ -38,19 +38,19 @@ FROM {source}
 GROUP BY r_name"""
 
 STREAM_TABLES = (
-    Shown(
+    DemoTable(
         "order_summary",
         "an aggregate over one table",
         """SELECT o_orderpriority, count(*) AS orders, sum(o_totalprice) AS total, avg(o_totalprice) AS average
 FROM orders
 GROUP BY o_orderpriority""",
     ),
-    Shown(
+    DemoTable(
         "nation_revenue",
         "an aggregate over a join of five tables",
         _NATION_REVENUE,
     ),
-    Shown(
+    DemoTable(
         "top_orders",
         "the ten largest (TopK)",
         """SELECT o_orderkey, o_orderdate, sum(l_extendedprice * (1 - l_discount)) AS revenue
@@ -59,7 +59,7 @@ GROUP BY o_orderkey, o_orderdate
 ORDER BY revenue DESC
 LIMIT 10""",
     ),
-    Shown(
+    DemoTable(
         "region_revenue",
         "a stream table over a stream table",
         _REGION_REVENUE.format(source="nation_revenue"),
@@ -107,7 +107,7 @@ def change(lake: Lake, churn: Churn, round_: Round) -> dict[str, int]:
     return changed
 
 
-def refresh(lake: Lake, shown: Shown) -> Refreshed:
+def refresh(lake: Lake, shown: DemoTable) -> Refreshed:
     """Refresh one stream table, run its query in full beside it, and compare."""
     started = time.perf_counter()
     report = lake.refresh_stream_table(shown.name)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from spark_trickle.tpch import queries
-from spark_trickle.tpch.bench import BY_DELTA, CHOSEN, IN_FULL, QUERY, Measurement, Options
+from spark_trickle.tpch.bench import BY_DELTA, CHOSEN, IN_FULL, QUERY, BenchOptions, Measurement
 from spark_trickle.tpch.opponents import DUCKDB, PLAIN
 
 
@@ -176,7 +176,7 @@ def _means(found: Sequence[Line]) -> list[str]:
     return text
 
 
-def record(options: Options, measured: Sequence[Measurement]) -> str:
+def record(options: BenchOptions, measured: Sequence[Measurement]) -> str:
     """Everything as JSON."""
     found = lines(measured)
     content = {

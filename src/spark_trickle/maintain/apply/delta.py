@@ -23,7 +23,7 @@ from spark_trickle.maintain.apply.locating import (
     weights,
 )
 from spark_trickle.maintain.apply.matching import row_keys
-from spark_trickle.maintain.apply.states import HINT, State, breach
+from spark_trickle.maintain.apply.states import HINT, SumColumns, breach
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.read.search import Search
 from spark_trickle.storage.records import WEIGHT, ScanPlan, Table
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredPart:
     """A table that stores a part, and how its rows are found again."""
 
     table: Table
@@ -42,7 +42,7 @@ class Stored:
     """Columns that few rows share; files are sorted by them."""
     unique: bool = False
     """Whether no two rows share a key, so that the key alone finds a row."""
-    state: State | None = None
+    state: SumColumns | None = None
     """Set where the table holds sums over groups of rows."""
     single: bool = False
     """Whether the table is one row: an aggregate without a key."""
@@ -59,7 +59,7 @@ class Applied:
     deleted: int = 0
 
 
-def apply_delta(run: Run, tx: Transaction, stored: Stored, delta: Rows) -> Applied:
+def apply_delta(run: Run, tx: Transaction, stored: StoredPart, delta: Rows) -> Applied:
     """Stage the delta in the transaction."""
     if isinstance(delta, Spill):
         deleted = _delete_by_query(run, tx.scan(stored.table), stored, delta)
@@ -91,7 +91,7 @@ def repeated(rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
 
 
-def _delete(run: Run, tx: Transaction, stored: Stored, lost: pa.Table) -> int:
+def _delete(run: Run, tx: Transaction, stored: StoredPart, lost: pa.Table) -> int:
     plan = tx.scan(stored.table)
     search = Search(plan, {key: lost.column(key) for key in stored.keys})
     if stored.unique and searchable(search, stored.keys):
@@ -111,7 +111,7 @@ def _delete(run: Run, tx: Transaction, stored: Stored, lost: pa.Table) -> int:
     return _delete_by_query(run, search.plan, stored, lost)
 
 
-def _delete_found(tx: Transaction, stored: Stored, lost: pa.Table, found: Found) -> int:
+def _delete_found(tx: Transaction, stored: StoredPart, lost: pa.Table, found: Found) -> int:
     if found.strange:
         raise InvariantError(
             f"{found.strange} rows of {stored.table} are there twice, or are not what they were",
@@ -121,13 +121,13 @@ def _delete_found(tx: Transaction, stored: Stored, lost: pa.Table, found: Found)
     return tx.delete_rows(stored.table, found.positions, found.row_ids)
 
 
-def _delete_by_query(run: Run, plan: ScanPlan, stored: Stored, lost: Rows) -> int:
+def _delete_by_query(run: Run, plan: ScanPlan, stored: StoredPart, lost: Rows) -> int:
     places, needed = run.locate(plan, stored.by, lost)
     _all_found(stored, places.num_rows, needed)
     return run.delete(plan, places) if needed else 0
 
 
-def _all_found(stored: Stored, found: int, needed: int) -> None:
+def _all_found(stored: StoredPart, found: int, needed: int) -> None:
     if found != needed:
         raise InvariantError(
             f"{needed} rows were to be deleted from {stored.table}, but only {found} are there",

@@ -19,7 +19,7 @@ HINT = "the contents are not what the frontier says: run repair_stream_table"
 
 
 @dataclass(frozen=True)
-class State:
+class SumColumns:
     """The columns of a table that stores sums over groups."""
 
     rows: str

@@ -13,8 +13,7 @@ from spark_trickle.errors import NameHint, NotFoundError
 from spark_trickle.execute.states import table_name
 from spark_trickle.execute.views import sources_for
 from spark_trickle.ir.walk import scans
-from spark_trickle.maintain.records.streams import Dependency as Origin
-from spark_trickle.maintain.records.streams import StreamTable
+from spark_trickle.maintain.records.streams import Dependency, StreamTable
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.sql.postgres import parse_postgres, tables_named
 from spark_trickle.statements.names import find_tables
@@ -22,6 +21,8 @@ from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import DEFAULT_SCHEMA, Table, TableName
 
 _KEPT = 256
+
+Compile = Callable[[StreamTable], CompiledQuery]
 
 
 def tables_read(catalog: Catalog, query: str, dialect: str, version: int) -> dict[str, Table]:
@@ -105,7 +106,7 @@ def _shape(table: Table) -> object:
     return str(table), columns, table.primary_key, table.cluster_by
 
 
-def columns_used(compiled: CompiledQuery, source: Origin) -> set[str]:
+def columns_used(compiled: CompiledQuery, source: Dependency) -> set[str]:
     """The lower-case names of the columns of a source that the query makes use of."""
     plan = compiled.bound.plan
     if plan is None:

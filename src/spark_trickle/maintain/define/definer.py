@@ -34,7 +34,7 @@ from spark_trickle.maintain.define.layout import (
 )
 from spark_trickle.maintain.records import graph, view_uses
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.bound import Bound
+from spark_trickle.maintain.records.bound import Binding
 from spark_trickle.maintain.records.streams import (
     ACTIVE,
     FULL,
@@ -125,7 +125,7 @@ class Definer:
             return False
         catalog = engine.catalog
         tables = tables_read(catalog, stream.query, stream.dialect, catalog.version())
-        now = {(name, table.uuid, Bound.of(table)) for name, table in tables.items()}
+        now = {(name, table.uuid, Binding.of(table)) for name, table in tables.items()}
         return now == {(source.name, source.uuid, source.bound) for source in stream.sources}
 
     def _traced(
@@ -327,7 +327,7 @@ class Definer:
             segments=segments_of(made),
             generation=there.generation if there is not None else 0,
             sources=tuple(
-                Dependency(p.table.uuid, name, tx.base, Bound.of(p.table))
+                Dependency(p.table.uuid, name, tx.base, Binding.of(p.table))
                 for name, p in sorted(pinned.items())
             ),
             meaning=run.meaning,

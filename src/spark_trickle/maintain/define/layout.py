@@ -15,8 +15,8 @@ from spark_trickle.errors import BindError
 from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, Scan
 from spark_trickle.ir.types import Version
 from spark_trickle.lower.query import TableNames
-from spark_trickle.maintain.apply.delta import Stored
-from spark_trickle.maintain.apply.states import State
+from spark_trickle.maintain.apply.delta import StoredPart
+from spark_trickle.maintain.apply.states import SumColumns
 from spark_trickle.maintain.records.streams import Segment, StreamTable
 from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.storage.records import HIDDEN_SCHEMA, NewColumn, Table, TableName
@@ -116,19 +116,19 @@ def sortable(columns: Sequence[tuple[str, str]], keys: Sequence[str]) -> list[st
 
 def stored_parts(
     tx: Transaction, stream: StreamTable, compiled: CompiledQuery
-) -> dict[str, Stored]:
+) -> dict[str, StoredPart]:
     """The tables of a stream table's parts as the transaction sees them."""
     tables = {segment.part: tx.table(TableName.of(segment.name)) for segment in stream.segments}
     tables[RESULT] = tx.table(TableName.of(stream.name))
     return stored(tables, compiled)
 
 
-def stored(tables: dict[str, Table], compiled: CompiledQuery) -> dict[str, Stored]:
+def stored(tables: dict[str, Table], compiled: CompiledQuery) -> dict[str, StoredPart]:
     if isinstance(compiled.verdict, FullOnly):
-        return {RESULT: Stored(tables[RESULT], ())}
+        return {RESULT: StoredPart(tables[RESULT], ())}
     parts = {part.name: part for part in all_parts(compiled)}
     return {
-        name: Stored(
+        name: StoredPart(
             tables[name],
             tuple(key.name for key in part.keys),
             is_unique(part, parts),
@@ -160,7 +160,7 @@ def _is_single(part: Part, parts: dict[str, Part]) -> bool:
     return isinstance(core, Scan) and core.source in parts and _is_single(parts[core.source], parts)
 
 
-def state_of(part: Part) -> State | None:
+def state_of(part: Part) -> SumColumns | None:
     """Which columns of a part are sums over groups, if it is a state of sums."""
     if part.strategy not in (Strategy.ADDITIVE, Strategy.EXTREMUM):
         return None
@@ -169,7 +169,7 @@ def state_of(part: Part) -> State | None:
     extrema = {column.id for column, _ in part.extrema}
     counts = {column.id for column in part.counts}
     rows, *others = [column.id for column, _ in part.plan.calls if column.id not in extrema]
-    return State(
+    return SumColumns(
         names[rows],
         tuple(names[id] for id in others if id in counts),
         tuple(names[id] for id in others if id not in counts),

@@ -18,9 +18,9 @@ import pyarrow as pa
 from spark_trickle.delta.fast_path import FastPath, FastPlan, NoFastPath
 from spark_trickle.errors import CommitConflictError, InvariantError, TrickleError
 from spark_trickle.ir.exact import ExactType
-from spark_trickle.local.fold import Fold, Folder, Key, Sums
+from spark_trickle.local.fold import Fold, Folder, GroupKey, Sums
 from spark_trickle.local.values import to_arrow
-from spark_trickle.maintain.immediate.memory import Memory, Place, Row, Rows, estimated_bytes
+from spark_trickle.maintain.immediate.memory import Memory, Place, PlacedRows, Row, estimated_bytes
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind, behind_in
@@ -62,7 +62,7 @@ class Follower:
     """The work on the source that is known so far, and what it changes."""
     changes: ChangePlan
     memory: Memory
-    deltas: dict[Key, Sums] | None = None
+    deltas: dict[GroupKey, Sums] | None = None
     """None: its source is folded too, and its changes are known under the lock only."""
     changed: int = 0
     """How many rows of the source changed."""
@@ -70,11 +70,11 @@ class Follower:
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedRows:
     """Rows of one table that go and come in a commit."""
 
     table: Table
-    rows: Rows
+    rows: PlacedRows
     gone: list[Place]
     come: dict[Place, Row]
     types: tuple[ExactType, ...]
@@ -236,7 +236,7 @@ class FastPaths:
         """Fold into the groups as they are at the newest version."""
         current = {stream.uuid: stream for stream in records.load(connection)}
         staged: dict[int, Staged] = {}
-        moves: list[tuple[Memory, list[Moved]]] = []
+        moves: list[tuple[Memory, list[MovedRows]]] = []
         reports: list[tuple[StreamTable, RefreshReport]] = []
         shown: dict[str, pa.Table] = {}
         read = {follower.source.uuid for follower in followers}
@@ -292,7 +292,7 @@ def _overtaken(stream: StreamTable) -> CommitConflictError:
     )
 
 
-def _moved(connection: Connection, follower: Follower, fold: Fold) -> list[Moved]:
+def _moved(connection: Connection, follower: Follower, fold: Fold) -> list[MovedRows]:
     """The rows of the state, then of the result, that a fold replaces."""
     memory, plan = follower.memory, follower.folder.plan
     gone = [memory.groups.places(key)[0] for key in fold.before]
@@ -319,11 +319,11 @@ def _moved(connection: Connection, follower: Follower, fold: Fold) -> list[Moved
 def _placed(
     connection: Connection,
     table: Table,
-    rows: Rows,
+    rows: PlacedRows,
     gone: list[Place],
     come: list[Row],
     types: tuple[ExactType, ...],
-) -> Moved:
+) -> MovedRows:
     """Rows that come take the ids of rows that go, as in an UPDATE, before they take new ones."""
     ids = [number for file, number in gone if file is None][: len(come)]
     more = len(come) - len(ids)
@@ -331,10 +331,10 @@ def _placed(
         first = next_row_ids(connection, table, more)
         ids += range(first, first + more)
     placed: dict[Place, Row] = {(None, n): row for n, row in zip(ids, come, strict=True)}
-    return Moved(table, rows, gone, placed, types)
+    return MovedRows(table, rows, gone, placed, types)
 
 
-def _report(stream: StreamTable, follower: Follower, shown: Moved) -> RefreshReport:
+def _report(stream: StreamTable, follower: Follower, shown: MovedRows) -> RefreshReport:
     return RefreshReport(
         stream.name,
         FAST_PATH,

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from spark_trickle.errors import InvariantError, SourceChangedError
 from spark_trickle.ir.exact import Input
-from spark_trickle.local.fold import Folder, Key, Sums
+from spark_trickle.local.fold import Folder, GroupKey, Sums
 from spark_trickle.local.values import from_arrow
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.read.search import Search
@@ -33,7 +33,7 @@ def estimated_bytes(rows: int, tables: Iterable[Table]) -> int:
     return sum(rows * (_ROW_BYTES + _VALUE_BYTES * len(table.columns)) for table in tables)
 
 
-class Rows:
+class PlacedRows:
     """Rows of one table by place, and their places by their first ``width`` values."""
 
     def __init__(self, columns: Sequence[Input], width: int) -> None:
@@ -106,8 +106,8 @@ class Memory:
     def _forget(self) -> None:
         plan = self._folder.plan
         outputs = [Input(i, name, e.type) for i, (name, e) in enumerate(plan.outputs)]
-        self.groups = Rows(plan.state, len(plan.keys))
-        self.shown = Rows(outputs, len(outputs))
+        self.groups = PlacedRows(plan.state, len(plan.keys))
+        self.shown = PlacedRows(outputs, len(outputs))
 
     def catch_up(self, catalog: Catalog, version: int) -> None:
         """Hold what the tables hold at a version that is not older than what is held."""
@@ -130,7 +130,7 @@ class Memory:
         except (SourceChangedError, KeyError):
             return False
 
-    def stored(self, keys: Iterable[Key]) -> dict[Key, Sums]:
+    def stored(self, keys: Iterable[GroupKey]) -> dict[GroupKey, Sums]:
         """What is stored of these groups."""
         width = len(self._folder.plan.keys)
         found = {}
@@ -148,7 +148,7 @@ class Memory:
         self,
         before: int,
         after: int,
-        changes: Sequence[tuple[Rows, Iterable[Place], Mapping[Place, Row]]],
+        changes: Sequence[tuple[PlacedRows, Iterable[Place], Mapping[Place, Row]]],
     ) -> None:
         """What this process committed on top of ``before``, unless somebody caught up with it."""
         with self._lock:

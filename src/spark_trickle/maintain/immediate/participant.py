@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_trickle.delta.fast_path import NoFastPath
 from spark_trickle.errors import CommitConflictError
 from spark_trickle.maintain.immediate.fast import NOTE
-from spark_trickle.maintain.immediate.upkeep import Kept
+from spark_trickle.maintain.immediate.followers import Kept
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.refresh.outcome import save_refreshes
 from spark_trickle.storage.records import Table, TableName
@@ -40,7 +40,7 @@ class StreamTableParticipant:
         if table.id >= 0 and tx.writes:
             streams = self.service().followed()
             if any(stream.uuid == table.uuid and stream.follows for stream in streams):
-                self.service().upkeep.bring_up(tx, streams, table.uuid)
+                self.service().followers.bring_up(tx, streams, table.uuid)
 
     def before_commit(self, tx: Transaction) -> Sequence[Record]:
         """Keep IMMEDIATE stream tables up to date with what is about to be committed.
@@ -58,7 +58,7 @@ class StreamTableParticipant:
                 if tx.staged(table) is not None:
                     tx.derive(table)
         late = {follower.stream.uuid for follower in folded}
-        kept = service.upkeep.bring_up(tx, [s for s in streams if s.uuid not in late])
+        kept = service.followers.bring_up(tx, [s for s in streams if s.uuid not in late])
         kept = [_with_reason(each, service.fast.why_not(each.stream)) for each in kept]
         service.fast.prepare(tx, folded)
         tx.note(NOTE, folded)

@@ -19,13 +19,13 @@ def reconcile(service: StreamTables, stream: StreamTable) -> bool:
 
     One that lacks what others wrote, who keep no stream tables, is made anew.
     """
-    if not isinstance(fast_path_of(stream, service.upkeep.refresher.compile(stream)), FastPlan):
+    if not isinstance(fast_path_of(stream, service.followers.refresher.compile(stream)), FastPlan):
         return True
-    if stream.follows and behind(service.upkeep.refresher.engine.catalog, {stream.uuid}):
+    if stream.follows and behind(service.followers.refresher.engine.catalog, {stream.uuid}):
         service.refresh(stream.name)
     found = service.verify(stream.name)
     if found:
         what = f"{found.rows.num_rows} rows differ from what the query gives"
         error = InvariantError(what, hint=f"run repair_stream_table({stream.name!r})")
-        service.upkeep.refresher.note_failure(stream, stream.refresh_mode, error)
+        service.followers.refresher.note_failure(stream, stream.refresh_mode, error)
     return not found

@@ -19,7 +19,7 @@ from spark_trickle.storage.records import Column, Table, TableName
 
 
 @dataclass(frozen=True)
-class Bound:
+class Binding:
     """The columns and keys that the names of a query stand for."""
 
     columns: tuple[Column, ...] = ()
@@ -28,7 +28,7 @@ class Bound:
     """Kept too: where a query is cut into parts depends on the keys."""
 
     @classmethod
-    def of(cls, table: Table) -> Bound:
+    def of(cls, table: Table) -> Binding:
         return cls(tuple(map(_plain, table.columns)), table.primary_key, table.cluster_by)
 
     @cached_property
@@ -97,14 +97,14 @@ def bind_older(catalog: Catalog, connection: Connection) -> None:
         if table is not None:
             connection.execute(
                 "INSERT INTO trickle_bound VALUES (?, ?, ?)",
-                (stream, source, Bound.of(table).json),
+                (stream, source, Binding.of(table).json),
             )
 
 
 @lru_cache(maxsize=1024)
-def bound_from_json(text: str) -> Bound:
+def bound_from_json(text: str) -> Binding:
     values = json.loads(text)
-    return Bound(
+    return Binding(
         tuple(map(_column, values["columns"])),
         tuple(values["primary_key"]),
         tuple(values["cluster_by"]),

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from spark_trickle.maintain.records import known, totals
-from spark_trickle.maintain.records.bound import Bound, bound_from_json
+from spark_trickle.maintain.records.bound import Binding, bound_from_json
 from spark_trickle.maintain.records.report import RefreshReport as RefreshReport
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.versions.transaction import Connection
@@ -75,7 +75,7 @@ class Dependency:
     name: str
     """The one it had when the query was bound: what the query calls it, whatever it is called now."""
     version: int
-    bound: Bound = Bound()
+    bound: Binding = Binding()
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _read(connection: Connection, only: str | None) -> list[StreamTable]:
         " ORDER BY 3",
         given,
     ):
-        found = Bound() if bound is None else bound_from_json(bound)
+        found = Binding() if bound is None else bound_from_json(bound)
         sources.setdefault(stream, []).append(Dependency(uuid, name, version, found))
     rows = connection.execute(
         "SELECT uuid, name, query, dialect, schedule, refresh_mode, status, populated, last_error,"

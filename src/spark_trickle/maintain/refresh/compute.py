@@ -17,7 +17,7 @@ from spark_trickle.errors import ExecutionError
 from spark_trickle.ir.types import Column, Version
 from spark_trickle.ir.walk import scans
 from spark_trickle.lower.query import lower
-from spark_trickle.maintain.apply.delta import Applied, Stored, apply_delta
+from spark_trickle.maintain.apply.delta import Applied, StoredPart, apply_delta
 from spark_trickle.maintain.apply.matching import subtract
 from spark_trickle.maintain.apply.states import one_row
 from spark_trickle.maintain.gather.finding import ScanFinder, pruned
@@ -26,10 +26,10 @@ from spark_trickle.maintain.gather.nearby import Nearby, countable, distinct, in
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.netting import net, of_view
 from spark_trickle.maintain.refresh.pinned import Pinned
-from spark_trickle.maintain.refresh.reserve import Moved, Reserve, fill, in_memory, move
+from spark_trickle.maintain.refresh.reserve import MovedReserve, Reserve, fill, in_memory, move
 from spark_trickle.maintain.refresh.whole import FEW, compared, difference, few
 from spark_trickle.maintain.timed.change import TimedDelta, only_inserted
-from spark_trickle.maintain.timed.clocks import Shown
+from spark_trickle.maintain.timed.clocks import TimedSource
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema
@@ -58,12 +58,12 @@ class Computation:
     run: Run
     compiled: CompiledQuery
     sources: Mapping[str, Pinned]
-    stored: Mapping[str, Stored]
+    stored: Mapping[str, StoredPart]
     """By the name of the part."""
     reserve: Reserve | None = None
     """Set for a TopK; ``whole`` then says whether the reserve is all of its input."""
     whole: bool = False
-    timed: Mapping[str, Shown] = field(default_factory=dict)
+    timed: Mapping[str, TimedSource] = field(default_factory=dict)
     """The sources that are scanned through temporal filters, by the names of these scans."""
     idle: bool = False
     """Whether it went by deltas and there were none."""
@@ -85,7 +85,7 @@ class Computation:
         """The difference to all rows of a part; few of them are worked on here, if that is proven."""
         names = [column.name for column in part.columns]
         here, stored = None, self.tx.scan(self.stored[part.name].table)
-        tables, most = locally.Tables(self._scan), self.catalog.settings.local_rows
+        tables, most = locally.ScannedTables(self._scan), self.catalog.settings.local_rows
         if most and few(stored) and tables.few(part.plan, most):
             here = locally.whole(part.plan, names, tables, ansi=self.compiled.ansi)
         if here is not None:
@@ -267,12 +267,14 @@ class Computation:
             subtract(self._shown(moved), self._contents(RESULT)),
         )
 
-    def _publish(self, reserve: Reserve, moved: Moved, kept: pa.Table, shown: pa.Table) -> None:
+    def _publish(
+        self, reserve: Reserve, moved: MovedReserve, kept: pa.Table, shown: pa.Table
+    ) -> None:
         self._apply(reserve.part.name, kept)
         self._apply(RESULT, shown)
         self.whole = moved.whole
 
-    def _shown(self, moved: Moved) -> pa.Table:
+    def _shown(self, moved: MovedReserve) -> pa.Table:
         assert moved.result is not None
         names = [column.name for column in self.stored[RESULT].table.columns]
         return moved.result.rename_columns([*names, WEIGHT])

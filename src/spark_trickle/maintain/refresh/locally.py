@@ -23,7 +23,7 @@ from spark_trickle.ir.exact_plan import ExactPlan, Read
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.types import Version
 from spark_trickle.ir.walk import scans
-from spark_trickle.local.program import Program, Reader, Rows, rows_of
+from spark_trickle.local.program import Program, ReadRows, WeightedRows, rows_of
 from spark_trickle.local.values import from_arrow, to_arrow
 from spark_trickle.maintain.gather.near_views import MARKS
 from spark_trickle.maintain.gather.nearby import Nearby
@@ -54,7 +54,7 @@ class Near:
         tables += [found.rows for found in self.near.values()]
         return sum(int(rows.num_rows) for rows in tables)
 
-    def read(self, read: Read) -> Rows:
+    def read(self, read: Read) -> WeightedRows:
         """The rows of a source at a version."""
         place = (read.source, read.version)
         if place not in self._known:
@@ -76,7 +76,7 @@ class Near:
 
 
 @dataclass
-class Tables:
+class ScannedTables:
     """Whole tables, few rows of them."""
 
     scan: Callable[[str, Version], ScanPlan]
@@ -87,7 +87,7 @@ class Tables:
         plans = [self.scan(*place) for place in {(s.source, s.version) for s in scans(plan)}]
         return sum(p.rows for p in plans) <= most and sum(p.bytes for p in plans) <= MOST_BYTES
 
-    def read(self, read: Read) -> Rows:
+    def read(self, read: Read) -> WeightedRows:
         names = [column.name for column in read.inputs]
         rows = read_scan(self.scan(read.source, read.version), names, taken=self.taken)
         columns = [from_arrow(rows.column(column.name), column.type) for column in read.inputs]
@@ -104,13 +104,13 @@ def compute(delta: PartDelta, view: Part | None, near: Near, *, ansi: bool) -> p
     return _run(_program(plan), names, near.read) if isinstance(plan, ExactPlan) else None
 
 
-def whole(plan: Node, names: list[str], tables: Tables, *, ansi: bool) -> pa.Table | None:
+def whole(plan: Node, names: list[str], tables: ScannedTables, *, ansi: bool) -> pa.Table | None:
     """All rows of a plan with weights, net; None: Spark must answer."""
     exact = local_plan(plan, ansi=ansi)
     return _run(Program(exact), names, tables.read) if isinstance(exact, ExactPlan) else None
 
 
-def _run(program: Program, names: list[str], read: Reader) -> pa.Table | None:
+def _run(program: Program, names: list[str], read: ReadRows) -> pa.Table | None:
     plan = program.plan
     try:
         found = program.run(read)

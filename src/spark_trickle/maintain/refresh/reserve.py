@@ -22,7 +22,7 @@ from spark_trickle.ir.scalars import ref, substitute
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import fresh_ids
 from spark_trickle.maintain.apply.matching import row_keys
-from spark_trickle.maintain.refresh.topk import Entry, advance, capacity, window
+from spark_trickle.maintain.refresh.topk import RankedRow, advance, capacity, window
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.records import WEIGHT
 
@@ -97,7 +97,7 @@ def _projected(plan: Node, top: TopK) -> list[tuple[Column, Any]]:
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedReserve:
     """Deltas of reserve and result; ``reserve`` None: it ran dry and must be read again."""
 
     reserve: pa.Table | None
@@ -105,7 +105,7 @@ class Moved:
     whole: bool
 
 
-def move(reserve: Reserve, held: pa.Table, delta: pa.Table, *, whole: bool) -> Moved:
+def move(reserve: Reserve, held: pa.Table, delta: pa.Table, *, whole: bool) -> MovedReserve:
     """Apply a delta of the TopK's input to the reserve's rows."""
     names = [column.name for column in reserve.part.columns]
     rows = pa.concat_tables([held.select(names), delta.select(names)], promote_options="permissive")
@@ -113,14 +113,16 @@ def move(reserve: Reserve, held: pa.Table, delta: pa.Table, *, whole: bool) -> M
     changes: Counter[Any] = Counter()
     for key, weight in zip(row_keys(delta, names), delta.column(WEIGHT).to_pylist(), strict=True):
         changes[key] += weight
-    entries = [Entry(place, kept[key], changes[key]) for key, place in sorted_rows(reserve, rows)]
+    entries = [
+        RankedRow(place, kept[key], changes[key]) for key, place in sorted_rows(reserve, rows)
+    ]
     try:
         outcome = advance(entries, reserve.limit, reserve.offset, whole=whole)
     except ValueError as error:
         raise InvariantError(str(error), hint="run repair_stream_table") from None
     if outcome is None:
-        return Moved(None, None, False)
-    return Moved(
+        return MovedReserve(None, None, False)
+    return MovedReserve(
         weighted(rows, outcome.reserve, names),
         shown(reserve, weighted(rows, outcome.result, names)),
         outcome.whole,
@@ -137,7 +139,7 @@ def in_memory(rows: Rows) -> pa.Table:
     return rows
 
 
-def fill(reserve: Reserve, rows: pa.Table) -> Moved:
+def fill(reserve: Reserve, rows: pa.Table) -> MovedReserve:
     """Reserve and result from the first rows of the input; ``rows`` may hold one too many."""
     names = [column.name for column in reserve.part.columns]
     counts = Counter(row_keys(rows, names))
@@ -145,7 +147,9 @@ def fill(reserve: Reserve, rows: pa.Table) -> Moved:
     kept = window(ordered, reserve.capacity, 0)
     result = window(ordered, reserve.limit, reserve.offset)
     whole = rows.num_rows <= reserve.capacity
-    return Moved(weighted(rows, kept, names), shown(reserve, weighted(rows, result, names)), whole)
+    return MovedReserve(
+        weighted(rows, kept, names), shown(reserve, weighted(rows, result, names)), whole
+    )
 
 
 def weighted(rows: pa.Table, weights: dict[int, int], names: Sequence[str]) -> pa.Table:

@@ -64,7 +64,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Work:
+class RefreshWork:
     """What a refresh has to do, in rows."""
 
     changed: float
@@ -76,15 +76,15 @@ class Work:
             return FEW_CHANGED + self.changed
         return max(FEW_ROWS, self.source_rows) + self.changed
 
-    def alike(self, other: Work, by_delta: bool) -> bool:
+    def alike(self, other: RefreshWork, by_delta: bool) -> bool:
         return abs(log(self.size(by_delta) / other.size(by_delta))) <= log(LIKE)
 
 
 @dataclass(frozen=True)
-class Measurement:
+class PastRun:
     """A refresh that was measured."""
 
-    work: Work
+    work: RefreshWork
     by_delta: bool
     seconds: float
 
@@ -98,7 +98,7 @@ def choose(history: Sequence[RefreshReport], changed_rows: int, source_rows: int
     told = f"{told} against {expected.full:.2f} s in full"
     if max(expected.differential, expected.full) <= QUICK:
         return Choice("DIFFERENTIAL", "QUICK", f"{told}; a delta reads and publishes least")
-    runs, work = _runs(history, source_rows), Work(changed_rows, source_rows)
+    runs, work = _runs(history, source_rows), RefreshWork(changed_rows, source_rows)
     modes = "DIFFERENTIAL", "FULL"
     cheaper, dearer = modes if expected.differential <= expected.full else modes[::-1]
     costs = sorted((expected.differential, expected.full))
@@ -109,7 +109,7 @@ def choose(history: Sequence[RefreshReport], changed_rows: int, source_rows: int
 
 def estimate(history: Sequence[RefreshReport], changed_rows: int, source_rows: int) -> Estimate:
     """Expected seconds of both ways; ``history`` is newest first."""
-    runs, work = _runs(history, source_rows), Work(changed_rows, source_rows)
+    runs, work = _runs(history, source_rows), RefreshWork(changed_rows, source_rows)
     in_full = [run for run in runs if not run.by_delta]
     by_delta = [run for run in runs if run.by_delta]
     full, per_row = None, 0.0
@@ -121,11 +121,11 @@ def estimate(history: Sequence[RefreshReport], changed_rows: int, source_rows: i
     return Estimate(exp(_line(points)), full)
 
 
-def _runs(history: Sequence[RefreshReport], source_rows: int) -> list[Measurement]:
+def _runs(history: Sequence[RefreshReport], source_rows: int) -> list[PastRun]:
     """The refreshes that did something, without the seconds that starting Spark took."""
     return [
-        Measurement(
-            Work(sum(report.delta_rows.values()), report.source_rows or source_rows),
+        PastRun(
+            RefreshWork(sum(report.delta_rows.values()), report.source_rows or source_rows),
             report.effective_mode in BY_DELTA,
             max(report.seconds - report.phases.get("start", 0.0), LEAST_SECONDS),
         )
@@ -135,7 +135,7 @@ def _runs(history: Sequence[RefreshReport], source_rows: int) -> list[Measuremen
 
 
 def _doubt(
-    runs: Sequence[Measurement], work: Work, by_delta: bool, cheaper: float, dearer: float
+    runs: Sequence[PastRun], work: RefreshWork, by_delta: bool, cheaper: float, dearer: float
 ) -> str:
     """Why the dearer way is to be run, or nothing.
 
@@ -159,7 +159,7 @@ def _doubt(
     return "not measured lately" if dearer - cheaper < may_lose else ""
 
 
-def _points(runs: Sequence[Measurement], work: Work) -> list[tuple[float, float, float]]:
+def _points(runs: Sequence[PastRun], work: RefreshWork) -> list[tuple[float, float, float]]:
     """Logarithms of sizes, relative to this work, and of seconds, with a weight: the newer and the
     nearer in size, the more."""
     points = []

@@ -15,7 +15,7 @@ RESERVE = 100
 
 
 @dataclass(frozen=True)
-class Entry:
+class RankedRow:
     """A row of the reserve or of the child's delta; entries come in the TopK's order."""
 
     row: int
@@ -27,7 +27,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TopKChange:
     """Weights by row: what changes in the reserve and in the result."""
 
     reserve: dict[int, int]
@@ -41,7 +41,9 @@ def capacity(limit: int, offset: int) -> int:
     return offset + limit + max(RESERVE, limit)
 
 
-def advance(entries: Sequence[Entry], limit: int, offset: int, *, whole: bool) -> Outcome | None:
+def advance(
+    entries: Sequence[RankedRow], limit: int, offset: int, *, whole: bool
+) -> TopKChange | None:
     """Apply the delta to the reserve; None when the reserve has run dry and must be read again.
 
     Raises ValueError when a row is deleted that was not there.
@@ -65,7 +67,7 @@ def advance(entries: Sequence[Entry], limit: int, offset: int, *, whole: bool) -
     before = window([(row, kept) for row, kept, _ in counts], limit, offset)
     after_rows = window([(row, taken) for row, _, taken in counts], limit, offset)
     changed = {row: after_rows.get(row, 0) - before.get(row, 0) for row in before | after_rows}
-    return Outcome(reserve, {row: n for row, n in changed.items() if n}, still_whole)
+    return TopKChange(reserve, {row: n for row, n in changed.items() if n}, still_whole)
 
 
 def window(counts: Sequence[tuple[int, int]], limit: int, offset: int) -> dict[int, int]:
@@ -80,6 +82,6 @@ def window(counts: Sequence[tuple[int, int]], limit: int, offset: int) -> dict[i
     return found
 
 
-def _up_to_last_kept(entries: Sequence[Entry]) -> list[Entry]:
+def _up_to_last_kept(entries: Sequence[RankedRow]) -> list[RankedRow]:
     last = max((i for i, entry in enumerate(entries) if entry.kept), default=-1)
     return list(entries[: last + 1])

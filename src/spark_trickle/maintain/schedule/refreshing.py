@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from spark_trickle.errors import RefreshError
-from spark_trickle.maintain.immediate.upkeep import Upkeep
+from spark_trickle.maintain.immediate.followers import Followers
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.schedule.leases import Leases, Release
@@ -39,10 +39,10 @@ class _Asked:
 
 
 def refresh_all(
-    upkeep: Upkeep, select: str | Iterable[str] | None = None, *, wait: bool = True
+    followers: Followers, select: str | Iterable[str] | None = None, *, wait: bool = True
 ) -> list[RefreshReport]:
     """All stream tables, or those selected, at one version of the base tables."""
-    engine = upkeep.refresher.engine
+    engine = followers.refresher.engine
     chosen = selected(_load(engine.catalog), select)
     if not chosen:
         return []
@@ -51,7 +51,7 @@ def refresh_all(
         held = _acquire(leases, chosen, wait=wait)
         # Loaded again: others may have refreshed while we waited.
         tables = [table for table in _load(engine.catalog) if table.uuid in chosen]
-        wave = Wave(tables, engine.catalog.version(), upkeep, _Asked(leases, held))
+        wave = Wave(tables, engine.catalog.version(), followers, _Asked(leases, held))
         with ThreadPoolExecutor(engine.settings.parallel_refreshes) as pool:
             return wave.run(pool)
 

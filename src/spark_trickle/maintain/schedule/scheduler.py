@@ -16,7 +16,7 @@ from typing import Any
 from spark_trickle import errors
 from spark_trickle.errors import TrickleError
 from spark_trickle.execute.engine import Engine
-from spark_trickle.maintain.immediate import upkeep as immediate
+from spark_trickle.maintain.immediate.followers import Followers
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.schedule import skips
@@ -45,14 +45,14 @@ class Scheduler:
 
     def __init__(
         self,
-        upkeep: immediate.Upkeep,
+        followers: Followers,
         restless: Callable[[StreamTable], bool],
         alarm: Callable[[Known], object] = lambda _: None,
         reconcile: Callable[[StreamTable], bool] = lambda _: True,
     ) -> None:
-        engine = upkeep.refresher.engine
+        engine = followers.refresher.engine
         self._engine = engine
-        self._immediate = upkeep
+        self._followers = followers
         self._settings = engine.settings
         self._lookout = Lookout(engine.catalog, restless)
         self._leases = Leases(engine.catalog, daemon=True)
@@ -186,7 +186,7 @@ class Scheduler:
         self._running |= able
         through = {t.uuid for t in known.tables if t.follows}
         tables = [t for t in known.tables if t.uuid in able | through]
-        return Wave(tables, known.version, self._immediate, self)
+        return Wave(tables, known.version, self._followers, self)
 
     def _ride(self, wave: Wave) -> None:
         try:

@@ -24,7 +24,7 @@ from spark_trickle.errors import (
     NotFoundError,
     TrickleError,
 )
-from spark_trickle.maintain.immediate.upkeep import Upkeep
+from spark_trickle.maintain.immediate.followers import Followers
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
@@ -62,7 +62,7 @@ class Failed:
         return failed(self.stream, self.stream.refresh_mode, self.error)
 
 
-Outcome = StagedRefresh | Failed | Told
+StepResult = StagedRefresh | Failed | Told
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ class Wave:
     tables: Sequence[StreamTable]
     target: int
     """The version of the base tables."""
-    upkeep: Upkeep
+    followers: Followers
     conductor: Conductor
     reports: dict[str, RefreshReport] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._over = threading.Event()
-        self._refresher = self.upkeep.refresher
+        self._refresher = self.followers.refresher
         self._engine = self._refresher.engine
         self._clock = self._refresher.now()  # one for all temporal filters of the wave
 
@@ -193,8 +193,10 @@ class Wave:
         self._settle(gone, began)
         return [now[stream.uuid] for stream in group if stream.uuid in now]
 
-    def _attempt(self, group: Sequence[StreamTable], target: int, pool: Executor) -> list[Outcome]:
-        outcomes: dict[str, Outcome] = {}
+    def _attempt(
+        self, group: Sequence[StreamTable], target: int, pool: Executor
+    ) -> list[StepResult]:
+        outcomes: dict[str, StepResult] = {}
         checked = [stream for stream in group if not stream.follows]  # those move by themselves
         with self._refresher.together(checked) as tx:
             work = partial(self._outcome, tx, target, outcomes)
@@ -240,7 +242,7 @@ class Wave:
             wait(running)
 
     def _outcome(
-        self, tx: Transaction, target: int, outcomes: dict[str, Outcome], stream: StreamTable
+        self, tx: Transaction, target: int, outcomes: dict[str, StepResult], stream: StreamTable
     ) -> None:
         with tracing.refreshing(stream.name):
             try:
@@ -255,8 +257,8 @@ class Wave:
                 outcomes[stream.uuid] = Failed(stream, error, tracing.refresh_id())
 
     def _one(
-        self, stream: StreamTable, tx: Transaction, target: int, outcomes: Mapping[str, Outcome]
-    ) -> Outcome:
+        self, stream: StreamTable, tx: Transaction, target: int, outcomes: Mapping[str, StepResult]
+    ) -> StepResult:
         why_not = self._interrupted() or self.conductor.barred(stream)
         if why_not is None and stream.follows:
             return self._followed(stream, tx)
@@ -270,19 +272,19 @@ class Wave:
         tracing.spanned(staged.report)
         return staged
 
-    def _held_up(self, stream: StreamTable, outcomes: Mapping[str, Outcome]) -> str | None:
+    def _held_up(self, stream: StreamTable, outcomes: Mapping[str, StepResult]) -> str | None:
         done = {**self.reports, **{uuid: each.report for uuid, each in outcomes.items()}}
         held = skips.held_up([done[s.uuid] for s in stream.sources if s.uuid in done])
         if held is None and stream.status == records.SUSPENDED:
             return f"{skips.SUSPENDED}: the stream table is suspended"
         return held
 
-    def _followed(self, stream: StreamTable, tx: Transaction) -> Outcome:
+    def _followed(self, stream: StreamTable, tx: Transaction) -> StepResult:
         """One that every commit keeps up to date, this one too; those that read it see it so."""
         if tx.writes:
             with self._engine.catalog.reading() as connection:
                 following = records.load_some(connection, lambda each: each.follows)
-            self.upkeep.bring_up(tx, following, stream.uuid)
+            self.followers.bring_up(tx, following, stream.uuid)
         return Told(stream, followed_report(stream, self.target))
 
     def _interrupted(self) -> str | None:
@@ -292,7 +294,7 @@ class Wave:
 
     def _committed(
         self, tx: Transaction, staged: Sequence[StagedRefresh], followers: Iterable[str] = ()
-    ) -> list[Outcome]:
+    ) -> list[StepResult]:
         try:
             reports = self._refresher.commit(tx, staged, set(followers))
         except CommitConflictError:
@@ -301,14 +303,14 @@ class Wave:
             return [Failed(each.stream, error, each.report.refresh_id) for each in staged]
         return [Told(each.stream, report) for each, report in zip(staged, reports, strict=True)]
 
-    def _settle(self, outcomes: Iterable[Outcome], began: float) -> None:
+    def _settle(self, outcomes: Iterable[StepResult], began: float) -> None:
         told = [Told(each.stream, self._noted(each)) for each in outcomes]
         self.reports |= {each.stream.uuid: each.report for each in told}
         for each in told:
             tracing.told(each.report)
         self.conductor.settle(told, Spent(began, time.time() - began))
 
-    def _noted(self, outcome: Outcome) -> RefreshReport:
+    def _noted(self, outcome: StepResult) -> RefreshReport:
         """The report; a failure or a skip is written down."""
         report = outcome.report
         if isinstance(outcome, Failed) and not isinstance(outcome.error, CommitUnknownError):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from spark_trickle.ir.temporal import Timed, TimeEdge, at_clock
-from spark_trickle.maintain.timed.clocks import Clocks, Value, clocks
+from spark_trickle.maintain.timed.clocks import Clocks, ClockValue, clocks
 from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.sql.dialects import TrickleSpark
@@ -37,7 +37,7 @@ def clocks_by(
             return replace(found, spark_queries=run.spark_queries)
 
 
-def by_spark(run: Run, asked: Sequence[tuple[TimeEdge, int]]) -> list[Value | None]:
+def by_spark(run: Run, asked: Sequence[tuple[TimeEdge, int]]) -> list[ClockValue | None]:
     """None where the expression is NULL."""
     texts: list[str] = []
     for number, (edge, clock) in enumerate(asked):
@@ -73,14 +73,14 @@ def _compared(edge: TimeEdge, value: str) -> list[str]:
     return [f"unix_date({day})", *tests]
 
 
-def _value(edge: TimeEdge, found: Sequence[object]) -> Value | None:
+def _value(edge: TimeEdge, found: Sequence[object]) -> ClockValue | None:
     first, *tests = found
     if first is None:
         return None
     assert isinstance(first, int)
     if not tests:
-        return Value(first, exact=True)
+        return ClockValue(first, exact=True)
     for near, below, same in zip(_AROUND, tests[::2], tests[1::2], strict=True):
         if below:
-            return Value(first + near, exact=bool(same))
+            return ClockValue(first + near, exact=bool(same))
     raise AssertionError(f"no day begins before {edge}")

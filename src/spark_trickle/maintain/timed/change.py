@@ -16,7 +16,7 @@ from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.lower.query import lower_delta
 from spark_trickle.maintain.refresh.netting import net
 from spark_trickle.maintain.refresh.pinned import CHANGE_BYTES, CHANGES, Pinned
-from spark_trickle.maintain.timed.clocks import Shown, ranges
+from spark_trickle.maintain.timed.clocks import TimedSource, ranges
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.ranges import inside
 from spark_trickle.storage.read.reader import read_changes
@@ -35,7 +35,7 @@ class TimedDelta:
 
     run: Run
     source: Pinned
-    shown: Shown
+    shown: TimedSource
     columns: Sequence[Column]
     """Those that are read."""
 

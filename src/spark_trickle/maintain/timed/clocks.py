@@ -31,7 +31,7 @@ def spelled(clock: int | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Shown:
+class TimedSource:
     """A source through temporal filters, at the clock before and at the clock after."""
 
     source: str
@@ -59,7 +59,7 @@ class Clocks:
 
     before: int | None = None
     after: int | None = None
-    shown: Mapping[str, Shown] = field(default_factory=dict)
+    shown: Mapping[str, TimedSource] = field(default_factory=dict)
     spark_queries: int = 0
     """What it took to know."""
 
@@ -80,7 +80,7 @@ class Clocks:
         return found
 
 
-Ask = Callable[[Sequence[tuple[TimeEdge, int]]], list["Value | None"]]
+Ask = Callable[[Sequence[tuple[TimeEdge, int]]], list["ClockValue | None"]]
 """Where the values of edges lie at clocks; None for NULL."""
 
 
@@ -95,12 +95,12 @@ def clocks(timed: Sequence[Timed], before: int | None, after: int, ask: Ask) -> 
         {each.name: _box([(edge, next(values)) for edge in each.edges]) for each in timed}
         for _ in moments
     ]
-    shown = {t.name: Shown(t.source, boxes[0][t.name], boxes[-1][t.name]) for t in timed}
+    shown = {t.name: TimedSource(t.source, boxes[0][t.name], boxes[-1][t.name]) for t in timed}
     return Clocks(before, after, shown)
 
 
 @dataclass(frozen=True)
-class Value:
+class ClockValue:
     """Where an expression of the clock lies among the values of a column."""
 
     floor: int
@@ -109,7 +109,7 @@ class Value:
     """Whether it is just that value."""
 
 
-def _box(edges: Iterable[tuple[TimeEdge, Value | None]]) -> Box | None:
+def _box(edges: Iterable[tuple[TimeEdge, ClockValue | None]]) -> Box | None:
     box: dict[str, Range] = {}
     for edge, value in edges:
         if value is None:
@@ -122,7 +122,7 @@ def _box(edges: Iterable[tuple[TimeEdge, Value | None]]) -> Box | None:
     return box
 
 
-def _range(operator: str, value: Value) -> Range | None:
+def _range(operator: str, value: ClockValue) -> Range | None:
     floor = value.floor
     match operator:
         case ">":

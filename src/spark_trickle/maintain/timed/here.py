@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.aggregates import arguments, function_name
 from spark_trickle.ir.temporal import TimeEdge, is_clock
-from spark_trickle.maintain.timed.clocks import Value
+from spark_trickle.maintain.timed.clocks import ClockValue
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.files.calendar import DAY
 
@@ -36,22 +36,22 @@ class NotHere(Exception):
     """Spark must say."""
 
 
-class Kind(Enum):
+class TimeKind(Enum):
     """What a value is: a day, or microseconds; in UTC moments and wall times are the same number."""
 
     DATE = "date"
     TIME = "time"
 
 
-Known = tuple[Kind, int]
+KnownTime = tuple[TimeKind, int]
 
 
 def by_rule(
     meaning: Meaning | None,
-) -> Callable[[Sequence[tuple[TimeEdge, int]]], list[Value | None]]:
+) -> Callable[[Sequence[tuple[TimeEdge, int]]], list[ClockValue | None]]:
     """Answers by the rules below; NotHere if one has none, or under another zone than UTC."""
 
-    def ask(asked: Sequence[tuple[TimeEdge, int]]) -> list[Value | None]:
+    def ask(asked: Sequence[tuple[TimeEdge, int]]) -> list[ClockValue | None]:
         settings = {} if meaning is None else meaning.settings
         zone = settings.get("spark.sql.session.timeZone")
         if zone not in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"):
@@ -63,35 +63,35 @@ def by_rule(
     return ask
 
 
-def _placed(edge: TimeEdge, known: Known) -> Value:
+def _placed(edge: TimeEdge, known: KnownTime) -> ClockValue:
     if edge.type.this is not _T.DATE:
-        return Value(_micros(known), exact=True)
+        return ClockValue(_micros(known), exact=True)
     floor, rest = divmod(_micros(known), DAY)
-    return Value(floor, exact=rest == 0)
+    return ClockValue(floor, exact=rest == 0)
 
 
-def _micros(known: Known) -> int:
+def _micros(known: KnownTime) -> int:
     kind, number = known
-    return number * DAY if kind is Kind.DATE else number
+    return number * DAY if kind is TimeKind.DATE else number
 
 
-def _day(known: Known) -> int:
+def _day(known: KnownTime) -> int:
     kind, number = known
-    return number if kind is Kind.DATE else number // DAY
+    return number if kind is TimeKind.DATE else number // DAY
 
 
 @dataclass(frozen=True)
 class _Evaluation:
     clock: int
 
-    def value(self, node: exp.Expression) -> Known:
+    def value(self, node: exp.Expression) -> KnownTime:
         """The value of an expression; NotHere if no rule fits."""
         if is_clock(node):
             of_day = isinstance(node, exp.CurrentDate) or function_name(node) in (
                 "current_date",
                 "curdate",
             )
-            return (Kind.DATE, self.clock // DAY) if of_day else (Kind.TIME, self.clock)
+            return (TimeKind.DATE, self.clock // DAY) if of_day else (TimeKind.TIME, self.clock)
         if isinstance(node, exp.Paren):
             return self.value(node.this)
         if type(node) in (exp.Add, exp.Sub):
@@ -103,42 +103,42 @@ class _Evaluation:
             return self._call(function_name(node) or "", arguments(node))
         raise NotHere
 
-    def _cast(self, known: Known, to: object) -> Known:
+    def _cast(self, known: KnownTime, to: object) -> KnownTime:
         if to is _T.DATE:
-            return Kind.DATE, _day(known)
+            return TimeKind.DATE, _day(known)
         if to in (_T.TIMESTAMP, _T.TIMESTAMPTZ, _T.TIMESTAMPLTZ, _T.TIMESTAMPNTZ):
-            return Kind.TIME, _micros(known)
+            return TimeKind.TIME, _micros(known)
         raise NotHere
 
-    def _call(self, name: str, given: list[exp.Expression]) -> Known:
+    def _call(self, name: str, given: list[exp.Expression]) -> KnownTime:
         if name in ("to_date", "date") and len(given) == 1:
-            return Kind.DATE, _day(self.value(given[0]))
+            return TimeKind.DATE, _day(self.value(given[0]))
         if len(given) != 2:
             raise NotHere
         if name in ("date_add", "date_sub"):
             sign = 1 if name == "date_add" else -1
-            return Kind.DATE, _day(self.value(given[0])) + sign * _number(given[1])
+            return TimeKind.DATE, _day(self.value(given[0])) + sign * _number(given[1])
         if name == "add_months":
-            return Kind.DATE, _plus_months(_day(self.value(given[0])), _number(given[1]))
+            return TimeKind.DATE, _plus_months(_day(self.value(given[0])), _number(given[1]))
         if name == "date_trunc":
-            return Kind.TIME, _truncated(_micros(self.value(given[1])), _unit(given[0]))
+            return TimeKind.TIME, _truncated(_micros(self.value(given[1])), _unit(given[0]))
         raise NotHere
 
-    def _moved(self, known: Known, by: exp.Expr, sign: int) -> Known:
+    def _moved(self, known: KnownTime, by: exp.Expr, sign: int) -> KnownTime:
         kind, number = known
-        if isinstance(by, exp.Literal) and kind is Kind.DATE:
+        if isinstance(by, exp.Literal) and kind is TimeKind.DATE:
             return kind, number + sign * _number(by)
         if not isinstance(by, exp.Interval) or not isinstance(by.args.get("unit"), exp.Var):
             raise NotHere
         count = sign * _number(by.this)
         unit = by.args["unit"].name.upper().removesuffix("S")
         if unit in _MONTHS:
-            day, rest = (number, 0) if kind is Kind.DATE else divmod(number, DAY)
+            day, rest = (number, 0) if kind is TimeKind.DATE else divmod(number, DAY)
             day = _plus_months(day, count * _MONTHS[unit])
-            return kind, (day if kind is Kind.DATE else day * DAY + rest)
-        if kind is Kind.TIME and unit in _MICROS:
+            return kind, (day if kind is TimeKind.DATE else day * DAY + rest)
+        if kind is TimeKind.TIME and unit in _MICROS:
             return kind, number + count * _MICROS[unit]
-        if kind is Kind.DATE and unit == "DAY":
+        if kind is TimeKind.DATE and unit == "DAY":
             return kind, number + count
         raise NotHere
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 from spark_trickle.maintain.records.streams import ERROR, SUSPENDED
 from spark_trickle.maintain.schedule.due import stretched
-from spark_trickle.maintain.watch.facts import Facts, State
+from spark_trickle.maintain.watch.facts import Facts, Observed
 
 OK, WARNING, CRITICAL = "OK", "WARNING", "CRITICAL"
 LATE = 2.0
@@ -42,13 +42,13 @@ class Health:
     action: str
 
 
-def alerts(state: State) -> list[Alert]:
+def alerts(state: Observed) -> list[Alert]:
     """Everything that is so now; the worst first."""
     found = [alert for table in state.tables for alert in _of(table)]
     return sorted(found, key=lambda a: (a.severity, a.kind, a.name))
 
 
-def health(state: State) -> list[Health]:
+def health(state: Observed) -> list[Health]:
     """All findings, the worst first; one line that all is well if there is none."""
     found = [Health(a.name, a.severity, f"{a.kind}: {a.message}", a.action) for a in alerts(state)]
     late = [t for t in state.tables if t.target is not None and t.pending_versions]

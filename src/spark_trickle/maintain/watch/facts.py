@@ -37,7 +37,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class State:
+class Observed:
     """The lake's stream tables, and who looks after them."""
 
     tables: tuple[Facts, ...]
@@ -49,7 +49,7 @@ class State:
         return [holder for holder in self.holders if holder.daemon and not holder.gone]
 
 
-def state(catalog: Catalog, known: Known) -> State:
+def state(catalog: Catalog, known: Known) -> Observed:
     now = time.time()
     targets = lags(now, known.planned)
     due = next_due(now, known.planned, known.past)
@@ -82,7 +82,7 @@ def state(catalog: Catalog, known: Known) -> State:
                 newest.get(stream.uuid),
             )
         )
-    return State(tuple(found), tuple(holders.values()), known.version)
+    return Observed(tuple(found), tuple(holders.values()), known.version)
 
 
 def _moves(connection: Connection, known: Known) -> list[tuple[int, int]]:

@@ -8,18 +8,16 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.fast_path import NoFastPath
 from spark_trickle.errors import SourceChangedError, TrickleError, UserError
+from spark_trickle.maintain.define.compiling import Compile
 from spark_trickle.maintain.records.monitor import StreamTableInfo, describe
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.schedule.due import lags
 from spark_trickle.maintain.schedule.lookout import Known, Lookout
 from spark_trickle.maintain.watch.alerts import Alert, Health
-from spark_trickle.maintain.watch.facts import Facts, State, state
+from spark_trickle.maintain.watch.facts import Facts, Observed, state
 from spark_trickle.storage.catalog.catalog import Catalog
-
-Compile = Callable[[StreamTable], CompiledQuery]
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Edge:
     """The seconds by which the reader may be late."""
 
 
-def looked_at(catalog: Catalog) -> tuple[Known, State]:
+def looked_at(catalog: Catalog) -> tuple[Known, Observed]:
     known = Lookout(catalog).look()
     return known, state(catalog, known)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spark_trickle.errors import UserError
 from spark_trickle.lake import Lake
 from spark_trickle.maintain.records.streams import ERROR, SUSPENDED, RefreshReport, StreamTable
-from spark_trickle.serve.jobs import Outcome
+from spark_trickle.serve.jobs import JobOutcome
 from spark_trickle.serve.pages.frame import form, link
 from spark_trickle.serve.pages.markup import Html, duration, join, tag
 
@@ -18,42 +18,44 @@ class Action:
     words: str
     """On its button."""
     asks: str
-    do: Callable[[Lake, str], Outcome]
+    do: Callable[[Lake, str], JobOutcome]
 
 
-def _reported(report: RefreshReport) -> Outcome:
+def _reported(report: RefreshReport) -> JobOutcome:
     changed = f"+{report.rows_inserted} −{report.rows_deleted} rows"
     took = duration(report.seconds)
-    return Outcome(f"{report.effective_mode}, {changed}, {took}: {report.reason}")
+    return JobOutcome(f"{report.effective_mode}, {changed}, {took}: {report.reason}")
 
 
-def _refresh(lake: Lake, name: str) -> Outcome:
+def _refresh(lake: Lake, name: str) -> JobOutcome:
     return _reported(lake.refresh_stream_table(name))
 
 
-def _full(lake: Lake, name: str) -> Outcome:
+def _full(lake: Lake, name: str) -> JobOutcome:
     return _reported(lake.refresh_stream_table(name, full=True))
 
 
-def _repair(lake: Lake, name: str) -> Outcome:
+def _repair(lake: Lake, name: str) -> JobOutcome:
     return _reported(lake.repair_stream_table(name))
 
 
-def _verify(lake: Lake, name: str) -> Outcome:
+def _verify(lake: Lake, name: str) -> JobOutcome:
     found = lake.verify(name)
     if not found:
-        return Outcome("equal to its query at the frontier, row by row")
-    return Outcome(f"differs from its query by {found.rows.num_rows} rows", found.rows.slice(0, 50))
+        return JobOutcome("equal to its query at the frontier, row by row")
+    return JobOutcome(
+        f"differs from its query by {found.rows.num_rows} rows", found.rows.slice(0, 50)
+    )
 
 
-def _suspend(lake: Lake, name: str) -> Outcome:
+def _suspend(lake: Lake, name: str) -> JobOutcome:
     lake.alter_stream_table(name, status="SUSPENDED")
-    return Outcome("suspended")
+    return JobOutcome("suspended")
 
 
-def _resume(lake: Lake, name: str) -> Outcome:
+def _resume(lake: Lake, name: str) -> JobOutcome:
     lake.alter_stream_table(name, status="ACTIVE")
-    return Outcome("active again")
+    return JobOutcome("active again")
 
 
 ACTIONS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -10,9 +10,7 @@ from spark_trickle.sql.pg import numbers, texts, times
 from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.casts import coerced
 from spark_trickle.sql.pg.types import as_numeric, common, numeric, refuse
-from spark_trickle.sql.pg.values import PgValue, binary, call, cast, either, number
-
-Rule = Callable[[Sequence[PgValue]], PgValue]
+from spark_trickle.sql.pg.values import PgValue, Rule, binary, call, cast, either, number
 
 
 def _extreme(name: str) -> Rule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -12,6 +12,7 @@ from spark_trickle.sql.pg.casts import coerced, converted
 from spark_trickle.sql.pg.types import refuse
 from spark_trickle.sql.pg.values import (
     PgValue,
+    Rule,
     binary,
     call,
     cast,
@@ -22,7 +23,6 @@ from spark_trickle.sql.pg.values import (
     text,
 )
 
-Rule = Callable[[Sequence[PgValue]], PgValue]
 _LARGEST = 2_147_483_647
 
 

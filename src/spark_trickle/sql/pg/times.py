@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -11,9 +11,8 @@ from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.casts import coerced
 from spark_trickle.sql.pg.literals import Interval
 from spark_trickle.sql.pg.types import numeric, refuse
-from spark_trickle.sql.pg.values import PgValue, binary, call, cast, number, text
+from spark_trickle.sql.pg.values import PgValue, Rule, binary, call, cast, number, text
 
-Rule = Callable[[Sequence[PgValue]], PgValue]
 _MOMENTS = ("date", "timestamp", "timestamptz")
 
 

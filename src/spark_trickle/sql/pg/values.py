@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -22,6 +22,10 @@ class PgValue:
     @property
     def is_literal(self) -> bool:
         return self.constant is not None
+
+
+Rule = Callable[[Sequence[PgValue]], PgValue]
+"""What a function makes of its arguments."""
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Expr:

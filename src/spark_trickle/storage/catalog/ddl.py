@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from spark_trickle.errors import CommitConflictError
 from spark_trickle.storage.catalog import views
 from spark_trickle.storage.catalog.database import Connection, quoted
-from spark_trickle.storage.catalog.ids import Ids
+from spark_trickle.storage.catalog.ids import CatalogIds
 from spark_trickle.storage.catalog.structure import (
     CLUSTER_BY,
     COMMENT,
@@ -37,7 +37,7 @@ _VERSIONED = (
 
 
 @dataclass
-class Applied:
+class WrittenDdl:
     """What was written: the ids that new tables got, and the entries for the list of changes."""
 
     tables: dict[int, Table] = field(default_factory=dict)
@@ -46,10 +46,10 @@ class Applied:
 
 
 def apply(
-    connection: Connection, before: Structure, after: Structure, latest: Structure, ids: Ids
-) -> Applied:
+    connection: Connection, before: Structure, after: Structure, latest: Structure, ids: CatalogIds
+) -> WrittenDdl:
     """Write all differences; ``latest`` is the structure that is there now."""
-    applied = Applied()
+    applied = WrittenDdl()
     old = {t.id: t for t in before.tables.values()}
     new = {t.id: t for t in after.tables.values()}
     old_schemas = {s.id: s for s in before.schemas.values()}
@@ -100,7 +100,9 @@ def _without_given_up(
     return replace(latest, tables=kept)
 
 
-def _create_schema(connection: Connection, schema: Schema, latest: Structure, ids: Ids) -> int:
+def _create_schema(
+    connection: Connection, schema: Schema, latest: Structure, ids: CatalogIds
+) -> int:
     if schema.name.lower() in latest.schemas:
         raise CommitConflictError(f"schema {schema.name} was created by another transaction")
     number = ids.next_catalog()
@@ -135,7 +137,7 @@ def _create_table(
     table: Table,
     schemas: tuple[Mapping[str, int], Mapping[str, Schema]],
     latest: Structure,
-    ids: Ids,
+    ids: CatalogIds,
 ) -> Table:
     numbers, records = schemas
     key = table.schema.lower()
@@ -165,7 +167,7 @@ def _create_table(
     return made
 
 
-def _new_structure(connection: Connection, table: Table, ids: Ids) -> None:
+def _new_structure(connection: Connection, table: Table, ids: CatalogIds) -> None:
     """Every structure of a table has a version, and a table of inlined rows if it can."""
     connection.execute(
         "INSERT INTO ducklake_schema_versions VALUES (?, ?, ?)",
@@ -263,7 +265,7 @@ def _literal(column: Column) -> str:
 
 
 def _alter_table(
-    connection: Connection, old: Table, new: Table, latest: Structure, ids: Ids
+    connection: Connection, old: Table, new: Table, latest: Structure, ids: CatalogIds
 ) -> Table:
     at = ids.version
     if new.full_name.key != old.full_name.key and new.full_name.key in latest.tables:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Ids:
+class CatalogIds:
     """The next free ids, given out under the write lock."""
 
     version: int

@@ -17,7 +17,7 @@ from spark_trickle.storage.versions import conflicts, feed, preimages
 from spark_trickle.storage.versions.planning import Planner
 
 _PLANS = 256
-Bounds = tuple[int, int]
+VersionRange = tuple[int, int]
 """The oldest and the newest version, as a connection sees them."""
 
 
@@ -31,7 +31,9 @@ class Plans:
         self._plans: OrderedDict[tuple[Any, ...], ScanPlan | ChangePlan] = OrderedDict()
         self._lock = threading.Lock()
 
-    def scan(self, connection: Connection, table: Table, version: int, bounds: Bounds) -> ScanPlan:
+    def scan(
+        self, connection: Connection, table: Table, version: int, bounds: VersionRange
+    ) -> ScanPlan:
         key = ("scan", table.id, self._stamp(connection, table, version, bounds), table)
         plan = self._cached(key)
         if not isinstance(plan, ScanPlan):
@@ -40,7 +42,7 @@ class Plans:
         return plan if plan.version == version else replace(plan, version=version)
 
     def changes(
-        self, connection: Connection, table: Table, before: int, after: int, bounds: Bounds
+        self, connection: Connection, table: Table, before: int, after: int, bounds: VersionRange
     ) -> ChangePlan:
         """The change of a table that was there before."""
         self._moves.since(connection, before, bounds[1])
@@ -75,14 +77,16 @@ class Plans:
         counts = conflicts.COMPACTED.__contains__
         return self._moves.of(table, self._seen, counts) > self._seen
 
-    def _stamp(self, connection: Connection, table: Table, version: int, bounds: Bounds) -> int:
+    def _stamp(
+        self, connection: Connection, table: Table, version: int, bounds: VersionRange
+    ) -> int:
         """The version since which the table has been as it is at ``version``, as far as it is known."""
         first = self._moves.since(connection, version, bounds[1])
         last = self._moves.of(table.id, first)
         return last if last <= version else version
 
     def _planned(
-        self, connection: Connection, table: Table, version: int, bounds: Bounds
+        self, connection: Connection, table: Table, version: int, bounds: VersionRange
     ) -> ScanPlan:
         """A plan made anew or, if only rows in the catalog changed, from the newest of the table.
 

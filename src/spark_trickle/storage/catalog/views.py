@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from spark_trickle.errors import CommitConflictError
 from spark_trickle.storage.catalog.database import Connection, quoted
-from spark_trickle.storage.catalog.ids import Ids
+from spark_trickle.storage.catalog.ids import CatalogIds
 from spark_trickle.storage.catalog.structure import COMMENT, Structure
 from spark_trickle.storage.records import View
 
@@ -27,7 +27,7 @@ def make_new(
     views: tuple[Views, Views],
     schemas: Mapping[str, int],
     latest: Structure,
-    ids: Ids,
+    ids: CatalogIds,
 ) -> list[str]:
     """Write the views that are new, and what is newly said about others."""
     old, new = views
@@ -45,7 +45,9 @@ def make_new(
     return changes
 
 
-def _create(connection: Connection, view: View, schema: int, latest: Structure, ids: Ids) -> None:
+def _create(
+    connection: Connection, view: View, schema: int, latest: Structure, ids: CatalogIds
+) -> None:
     """Write a new view; CommitConflictError if somebody took the name meanwhile."""
     if view.full_name.key in latest.views or view.full_name.key in latest.tables:
         raise CommitConflictError(f"{view} was created by another transaction")

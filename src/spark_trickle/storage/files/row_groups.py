@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_trickle.storage.files import parquet
 from spark_trickle.storage.files.values import bound
-from spark_trickle.storage.read.pruning import Wanted, may_meet
+from spark_trickle.storage.read.pruning import WantedValues, may_meet
 from spark_trickle.storage.records import Bounds, DataFile, Table
 
 
@@ -23,7 +23,7 @@ class RowGroup:
 
 
 def possible(
-    footer: Any, table: Table, file: DataFile, wanted: Sequence[Wanted]
+    footer: Any, table: Table, file: DataFile, wanted: Sequence[WantedValues]
 ) -> tuple[RowGroup, ...]:
     """The row groups that may hold a row which meets one of several sets of conditions."""
     schema = footer.schema.to_arrow_schema()

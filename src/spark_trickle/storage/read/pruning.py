@@ -14,7 +14,7 @@ from spark_trickle.storage.records import Bounds, Condition, DataFile, Table
 
 
 @dataclass(frozen=True)
-class Values:
+class SortedValues:
     """Wanted values, sorted once so that each file costs two comparisons."""
 
     ordered: tuple[Any, ...]
@@ -22,36 +22,36 @@ class Values:
     nan: bool
 
     @classmethod
-    def of(cls, values: Iterable[Any]) -> Values:
+    def of(cls, values: Iterable[Any]) -> SortedValues:
         arrow = isinstance(values, pa.Array | pa.ChunkedArray)
         found = plain(values) if arrow else [plain_value(value) for value in values]
         known = {v for v in found if v is not None and v == v}
         return cls(tuple(sorted(known)), None in found, any(v != v for v in found))
 
 
-Wanted = Mapping[int, tuple[Any, Any] | Values]
+WantedValues = Mapping[int, tuple[Any, Any] | SortedValues]
 
 
-def by_column(table: Table, conditions: Mapping[str, Condition]) -> Wanted:
+def by_column(table: Table, conditions: Mapping[str, Condition]) -> WantedValues:
     """Conditions on columns of the table, by column id; of nested values no bounds are known."""
-    wanted: dict[int, tuple[Any, Any] | Values] = {}
+    wanted: dict[int, tuple[Any, Any] | SortedValues] = {}
     for name, condition in conditions.items():
         column = table.column(name)
         if column is not None and not column.children:
             if isinstance(condition, tuple):
                 wanted[column.id] = (plain_value(condition[0]), plain_value(condition[1]))
             else:
-                wanted[column.id] = Values.of(condition)
+                wanted[column.id] = SortedValues.of(condition)
     return wanted
 
 
-def keeps(file: DataFile, wanted: Wanted) -> bool:
+def keeps(file: DataFile, wanted: WantedValues) -> bool:
     """Whether ``file`` may hold a row that meets all conditions, given by column id."""
     found = {column: file.bounds.get(column) for column in wanted if column not in file.missing}
     return may_meet({column: bounds for column, bounds in found.items() if bounds}, wanted)
 
 
-def may_meet(known: Mapping[int, Bounds], wanted: Wanted) -> bool:
+def may_meet(known: Mapping[int, Bounds], wanted: WantedValues) -> bool:
     """Whether rows with these bounds, by column id, may meet all conditions.
 
     Law: rows are left out only if certainly none of them does; what is not known keeps them.
@@ -60,7 +60,7 @@ def may_meet(known: Mapping[int, Bounds], wanted: Wanted) -> bool:
         bounds = known.get(column)
         if bounds is None:
             continue
-        if isinstance(condition, Values):
+        if isinstance(condition, SortedValues):
             possible = _may_hold(bounds, condition)
         else:
             possible = _overlaps(bounds, *condition)
@@ -79,7 +79,7 @@ def _overlaps(bounds: Bounds, low: Any, high: Any) -> bool:
     return not (high is not None and bounds.low is not None and bounds.low > high)
 
 
-def _may_hold(bounds: Bounds, wanted: Values) -> bool:
+def _may_hold(bounds: Bounds, wanted: SortedValues) -> bool:
     if wanted.null and bounds.nulls != 0:
         return True
     if bounds.values == 0:

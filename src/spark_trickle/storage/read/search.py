@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from spark_trickle.storage.files import disk, parquet
 from spark_trickle.storage.files.row_groups import RowGroup, possible
 from spark_trickle.storage.read.column_cache import COLUMNS, Taken
-from spark_trickle.storage.read.pruning import Wanted, by_column, keeps
+from spark_trickle.storage.read.pruning import WantedValues, by_column, keeps
 from spark_trickle.storage.read.ranges import conditions, inside
 from spark_trickle.storage.read.reader import chosen_columns, living, select
 from spark_trickle.storage.read.restrictions import Restriction, meets
@@ -136,7 +136,7 @@ class _WorthReading:
                 yield _Batch(source, self.file, self.names, groups, taken)
 
 
-def _worth_reading(table: Table, file: DataFile, wanted: Sequence[Wanted]) -> _WorthReading:
+def _worth_reading(table: Table, file: DataFile, wanted: Sequence[WantedValues]) -> _WorthReading:
     with disk.reading(file.path, table):
         footer = table.files.footer(file.path)
     names = parquet.names_by_id(footer.schema.to_arrow_schema(), file)

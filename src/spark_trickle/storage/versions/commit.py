@@ -9,7 +9,7 @@ from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog import ddl, wakeup
 from spark_trickle.storage.catalog.bootstrap import now
 from spark_trickle.storage.catalog.database import Connection
-from spark_trickle.storage.catalog.ids import Ids
+from spark_trickle.storage.catalog.ids import CatalogIds
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.records import Said, ScanPlan
@@ -93,7 +93,7 @@ class Committer:
                 moved[table.id] = mover.moved(moved[table.id], work.seen.get(table.id))
         return moved
 
-    def _write(self, connection: Connection, work: Work, ids: Ids, latest: int) -> None:
+    def _write(self, connection: Connection, work: Work, ids: CatalogIds, latest: int) -> None:
         now_there = work.before
         if work.before != work.after and latest > work.base:
             now_there = self.structure(connection, latest)
@@ -109,15 +109,15 @@ class Committer:
         write_snapshot(connection, ids, changes, work.said)
 
 
-def latest_ids(connection: Connection) -> Ids:
+def latest_ids(connection: Connection) -> CatalogIds:
     row = connection.execute(
         "SELECT snapshot_id, schema_version, next_catalog_id, next_file_id FROM ducklake_snapshot "
         "WHERE snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)"
     )[0]
-    return Ids(*row)
+    return CatalogIds(*row)
 
 
-def write_snapshot(connection: Connection, ids: Ids, changes: list[str], said: Said) -> None:
+def write_snapshot(connection: Connection, ids: CatalogIds, changes: list[str], said: Said) -> None:
     connection.execute(
         "INSERT INTO ducklake_snapshot VALUES (?, ?, ?, ?, ?)",
         (ids.version, now(), ids.schema_version, ids.catalog, ids.file),

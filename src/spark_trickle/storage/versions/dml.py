@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.ddl import create_inlined
-from spark_trickle.storage.catalog.ids import Ids
+from spark_trickle.storage.catalog.ids import CatalogIds
 from spark_trickle.storage.catalog.structure import VISIBLE, resolve
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import positions
@@ -46,7 +46,7 @@ class TableWriter:
 
     connection: Connection
     table: Table
-    ids: Ids
+    ids: CatalogIds
     planner: Planner
     settings: Settings
     base: int

@@ -11,13 +11,13 @@ from spark_trickle.storage.catalog import alterations, retyping
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.records import NewColumn, Table, TableName, View
 from spark_trickle.storage.versions.rebase import Progress
-from spark_trickle.storage.versions.state import Lake, TableLike
+from spark_trickle.storage.versions.state import TableLike, WritableCatalog
 
 
 class Restructuring:
     """The part of a transaction that changes structure; ids of new things are negative."""
 
-    def __init__(self, lake: Lake, state: Progress) -> None:
+    def __init__(self, lake: WritableCatalog, state: Progress) -> None:
         self._lake = lake
         self._state = state
         self._ids = count(-1, -1)

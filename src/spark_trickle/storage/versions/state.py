@@ -36,7 +36,7 @@ class State(Protocol):
         """The rows of the table of a name; of a record with its own columns, found by its id."""
 
 
-class Lake(Protocol):
+class WritableCatalog(Protocol):
     """What a transaction needs of its catalog."""
 
     settings: Settings

@@ -39,7 +39,7 @@ from spark_trickle.storage.versions.staging import (
     overlaid,
     staged_changes,
 )
-from spark_trickle.storage.versions.state import Lake, TableLike
+from spark_trickle.storage.versions.state import TableLike, WritableCatalog
 
 __all__ = ["Connection", "Record", "Transaction"]
 
@@ -52,7 +52,9 @@ class Transaction(Restructuring):
     base: int
     """The version this transaction reads."""
 
-    def __init__(self, lake: Lake, base: int, participants: Sequence[Participant] = ()) -> None:
+    def __init__(
+        self, lake: WritableCatalog, base: int, participants: Sequence[Participant] = ()
+    ) -> None:
         self._before = lake.structure(base)
         super().__init__(lake, Progress(self._before))
         self.base = base

@@ -29,7 +29,7 @@ from spark_trickle.sql.bind.build import (
 )
 from spark_trickle.sql.bind.session import Environment, Nested, NestedQuery, query_of
 from spark_trickle.sql.bind.subqueries.domain import domain_of, domain_of_conditions
-from spark_trickle.sql.bind.subqueries.pull_up import Conditions, Pulled, equality_keys, pull_up
+from spark_trickle.sql.bind.subqueries.pull_up import Conjuncts, Pulled, equality_keys, pull_up
 from spark_trickle.sql.bind.subqueries.values import scalar_value
 from spark_trickle.sql.types.coercion import BOOLEAN
 
@@ -68,7 +68,7 @@ def _membership(node: Node, query: NestedQuery, negated: bool, environment: Envi
     comparison = _comparison(query, operands, plan.columns)
     keeps = query.kind == "all"
     if query.kind == "exists":
-        test: Conditions = ()
+        test: Conjuncts = ()
     elif query.kind == "any":
         test = _true_or_null(comparison, node, plan) if negated else comparison
     else:
@@ -80,7 +80,7 @@ def _membership(node: Node, query: NestedQuery, negated: bool, environment: Envi
     return SemiJoin(node, plan, conditions)
 
 
-def _pulled(node: Node, query: NestedQuery, environment: Environment) -> tuple[Node, Conditions]:
+def _pulled(node: Node, query: NestedQuery, environment: Environment) -> tuple[Node, Conjuncts]:
     """The subquery without outer references, and the conditions that tie it to the plan."""
     plan = _needed_for_existence(query.plan) if query.kind == "exists" else query.plan
     pulled = pull_up(plan, environment.ids)
@@ -102,7 +102,7 @@ def _needed_for_existence(plan: Node) -> Node:
 
 def _comparison(
     query: NestedQuery, operands: Sequence[exp.Expression], columns: Sequence[Column]
-) -> Conditions:
+) -> Conjuncts:
     pairs = zip(operands, columns, strict=False)
     return tuple(
         boolean(query.operator(this=enclosed(operand.copy()), expression=ref(column)))
@@ -110,7 +110,7 @@ def _comparison(
     )
 
 
-def _true_or_null(comparison: Conditions, node: Node, plan: Node) -> Conditions:
+def _true_or_null(comparison: Conjuncts, node: Node, plan: Node) -> Conjuncts:
     """NOT IN drops a row also where a comparison is NULL: where none of the parts is FALSE."""
     offered = by_id((*node.columns, *plan.columns))
     result = []
@@ -120,13 +120,13 @@ def _true_or_null(comparison: Conditions, node: Node, plan: Node) -> Conditions:
     return tuple(result)
 
 
-def _not_true(comparison: Conditions) -> exp.Expression:
+def _not_true(comparison: Conjuncts) -> exp.Expression:
     whole = exp.Paren(this=conjunction(comparison))
     known = exp.Coalesce(this=whole, expressions=[exp.false()])
     return boolean(exp.Not(this=known))
 
 
-def _false(comparison: Conditions) -> exp.Expression:
+def _false(comparison: Conjuncts) -> exp.Expression:
     return boolean(exp.Not(this=exp.Paren(this=conjunction(comparison))))
 
 
@@ -210,8 +210,8 @@ def _value(
 
 
 def _deciding(
-    kind: str, comparison: Conditions, null_as: NullAs, node: Node, plan: Node
-) -> Conditions:
+    kind: str, comparison: Conjuncts, null_as: NullAs, node: Node, plan: Node
+) -> Conjuncts:
     """Which rows of the subquery decide: those that make ANY true, or ALL false."""
     if kind == "any":
         return _true_or_null(comparison, node, plan) if null_as is NullAs.TRUE else comparison

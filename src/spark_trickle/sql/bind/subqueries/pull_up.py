@@ -33,7 +33,7 @@ from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.sql.bind.build import by_id, extended, free, passing
 
-Conditions = tuple[exp.Expression, ...]
+Conjuncts = tuple[exp.Expression, ...]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Pulled:
     """
 
     node: Node
-    conditions: Conditions = ()
+    conditions: Conjuncts = ()
 
 
 def pull_up(node: Node, ids: ColumnIds) -> Pulled | None:
@@ -187,7 +187,7 @@ def partitioned_by(node: Window, input: Node, keys: list[Column]) -> Window:
 
 def equality_keys(
     inner: Pulled, outer: frozenset[int], ids: ColumnIds
-) -> tuple[Node, list[Column], Conditions] | None:
+) -> tuple[Node, list[Column], Conjuncts] | None:
     """The inner sides of conditions ``outer = inner`` as columns; None if a condition is another.
 
     Conditions that read only the outer query need no key.

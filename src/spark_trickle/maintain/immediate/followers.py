@@ -46,7 +46,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Upkeep:
+class Followers:
     """Keeps IMMEDIATE stream tables up to date in transactions."""
 
     refresher: Refresher
