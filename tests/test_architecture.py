@@ -34,7 +34,7 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.scalars import ref
-from spark_trickle.ir.types import Column, Version
+from spark_trickle.ir.types import Column, Side
 from spark_trickle.ir.walk import fresh_ids
 from spark_trickle.lower.query import lower_delta
 
@@ -68,7 +68,7 @@ INSTANCES: dict[type, Node] = {
 }
 
 
-def _table(source: str, version: Version) -> exp.Table:
+def _table(source: str, version: Side) -> exp.Table:
     return exp.to_table(f"{source}_{version.value}")
 
 

@@ -28,7 +28,7 @@ from spark_trickle.ir.exact_plan import ExactPlan
 from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import Node, Project, TopK
 from spark_trickle.ir.temporal import NUMBER, Timed
-from spark_trickle.ir.types import Notice, TableSchema, Version
+from spark_trickle.ir.types import Notice, Side, TableSchema
 from spark_trickle.ir.walk import scans, used_columns
 from spark_trickle.lower.query import TableNames, lower, lower_delta
 from spark_trickle.normalize.merge import merge
@@ -363,7 +363,7 @@ class DeltaPlan:
         return "\n".join(shown) or "no change\n"
 
     def sql(self) -> str:
-        """The delta queries as Spark SQL, with ``source@version`` for table names."""
+        """The delta queries as Spark SQL, with ``source@side`` for table names."""
         shown = [
             f"-- {delta.part.name}\n{render(delta.query(shown_name), pretty=True)}\n"
             for delta in self.parts
@@ -376,9 +376,9 @@ def render(query: exp.Query, *, pretty: bool = False) -> str:
     return query.sql(TrickleSpark, pretty=pretty, copy=False)
 
 
-def shown_name(source: str, version: Version) -> exp.Table:
-    """``source@version``, for people."""
-    return exp.Table(this=exp.Identifier(this=f"{source}@{version.value}", quoted=True))
+def shown_name(source: str, side: Side) -> exp.Table:
+    """``source@side``, for people."""
+    return exp.Table(this=exp.Identifier(this=f"{source}@{side.value}", quoted=True))
 
 
 def explained(compiled: CompiledQuery, stage: str | None) -> str:

@@ -10,7 +10,7 @@ import pytest
 from sqlglot import exp
 
 from spark_trickle.compile import compile_query, render
-from spark_trickle.ir.types import Schema, Version
+from spark_trickle.ir.types import Schema, Side
 from spark_trickle.spark.desks import PACES
 from support.delta_law import Laboratory, table_names
 from support.examples import SOURCES, example
@@ -24,7 +24,7 @@ QUERIES = 8
 """For each set of tables and changes: 64 examples in all."""
 
 
-def view_name(source: str, version: Version) -> exp.Table:
+def view_name(source: str, version: Side) -> exp.Table:
     """A temporary view per table and version."""
     return exp.Table(this=exp.Identifier(this=f"{source}@{version.value}", quoted=True))
 
@@ -46,7 +46,7 @@ def test_spark_agrees(dataset: int, session: SparkSession) -> None:
     laboratory = Laboratory(SOURCES)
     laboratory.load(data)
     for name, source in SOURCES.items():
-        for version in Version:
+        for version in Side:
             _view(spark, laboratory, name, source.columns, version)
     changed = [name for name, delta in data.delta.items() if +delta or -delta]
     inserts = [name for name in changed if not -data.delta[name]]
@@ -56,15 +56,15 @@ def test_spark_agrees(dataset: int, session: SparkSession) -> None:
         assert laboratory.check(query, found.sql, data) is None, found.sql
         deltas = {delta.part.name: delta for delta in query.delta(changed, inserts).parts}
         for part in query.parts:
-            _view(spark, laboratory, part.name, part.columns, Version.BEFORE)
+            _view(spark, laboratory, part.name, part.columns, Side.BEFORE)
             if part is not query.result:
-                _view(spark, laboratory, part.name, part.columns, Version.AFTER)
+                _view(spark, laboratory, part.name, part.columns, Side.AFTER)
             if part.name in deltas:
-                _view(spark, laboratory, part.name, part.columns, Version.DELTA)
+                _view(spark, laboratory, part.name, part.columns, Side.DELTA)
                 sql = render(deltas[part.name].query(view_name, nearby=number % 2 == 0))
                 assert _run(spark, sql) == _stored(laboratory, part.name), f"{found.sql}\n{sql}"
         full = render(query.full_query(query.result, view_name))
-        assert _run(spark, full) == laboratory.oracle(found.sql, Version.AFTER), found.sql
+        assert _run(spark, full) == laboratory.oracle(found.sql, Side.AFTER), found.sql
     laboratory.close()
 
 
@@ -73,18 +73,18 @@ def _run(spark: SparkSession, sql: str) -> Counter[Row]:
 
 
 def _stored(laboratory: Laboratory, name: str) -> Counter[Row]:
-    table = table_names(name, Version.DELTA).sql("duckdb")
+    table = table_names(name, Side.DELTA).sql("duckdb")
     return Counter(laboratory.connection.execute(f"SELECT * FROM {table}").fetchall())
 
 
 def _view(
-    spark: SparkSession, laboratory: Laboratory, name: str, columns: Schema, version: Version
+    spark: SparkSession, laboratory: Laboratory, name: str, columns: Schema, version: Side
 ) -> None:
     """The rows that DuckDB has, as a constant of Spark."""
     table = table_names(name, version).sql("duckdb")
     rows = laboratory.connection.execute(f"SELECT * FROM {table}").fetchall()
     types = [(column.name, column.type.sql("spark")) for column in columns]
-    if version is Version.DELTA:
+    if version is Side.DELTA:
         types.append(("__weight", "BIGINT"))
     view = view_name(name, version).sql("spark")
     spark.sql(f"CREATE OR REPLACE TEMP VIEW {view} AS {_constant(types, rows)}")

@@ -15,7 +15,7 @@ from spark_trickle.delta import touched as touched_law
 from spark_trickle.delta.change import Change, difference
 from spark_trickle.ir.nodes import Aggregate, Filter, Join, Node, OuterJoin, Scan, UnionAll
 from spark_trickle.ir.scalars import ref
-from spark_trickle.ir.types import Column, Schema, Version
+from spark_trickle.ir.types import Column, Schema, Side
 from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.lower import joins as lowered_joins
 from spark_trickle.lower import query as lowered_query
@@ -201,7 +201,7 @@ def state_read_at_after(patch: Patch) -> None:
     ) -> additive.TouchedGroups:
         found = original(stored, sums, moved, ids)
         plan = found.plan
-        late = replace(found.before, version=Version.AFTER)
+        late = replace(found.before, side=Side.AFTER)
         if isinstance(plan, OuterJoin):
             return replace(found, plan=replace(plan, right=late), before=late)
         assert isinstance(plan, Join)

@@ -14,7 +14,7 @@ from spark_trickle.compile import PartDelta, compile_query
 from spark_trickle.delta import needs
 from spark_trickle.delta.needs import by_deltas
 from spark_trickle.ir.nodes import AntiJoin, OuterJoin
-from spark_trickle.ir.types import WEIGHT, Version
+from spark_trickle.ir.types import WEIGHT, Side
 from spark_trickle.maintain.gather import nearby as near
 from spark_trickle.maintain.gather import sieve
 from support.delta_law import Laboratory, table_names
@@ -22,7 +22,7 @@ from support.examples import SOURCES, Example, example, join_example
 from support.nearby import wrong_nearby
 
 
-def pruned_name(source: str, version: Version) -> exp.Table:
+def pruned_name(source: str, version: Side) -> exp.Table:
     """Tables with only the rows and columns that are needed."""
     name = exp.Identifier(this=f"{source}@{version.value}", quoted=True)
     return exp.Table(this=name, db=exp.Identifier(this="pruned", quoted=True))
@@ -198,17 +198,17 @@ def _check(laboratory: Laboratory, delta: PartDelta, sql: str) -> None:
             f"CREATE OR REPLACE TABLE {pruned_name(*place).sql('duckdb')} AS {_pruned(delta, *place)}"
         )
     pruned = Counter(run(delta.query(pruned_name).sql("duckdb")).fetchall())
-    stored = table_names(delta.part.name, Version.DELTA).sql("duckdb")
+    stored = table_names(delta.part.name, Side.DELTA).sql("duckdb")
     whole = Counter(run(f"SELECT * FROM {stored}").fetchall())
     assert pruned == whole, f"{sql}\n{delta.part.name}\n{delta.needs}"
 
 
-def _pruned(delta: PartDelta, source: str, version: Version) -> str:
+def _pruned(delta: PartDelta, source: str, version: Side) -> str:
     wanted = {
-        c for n in delta.needs if (n.source, n.version) == (source, version) for c in n.columns
+        c for n in delta.needs if (n.source, n.side) == (source, version) for c in n.columns
     }
     columns = [f'"{name}"' for name in sorted(wanted)]
-    if version is Version.DELTA:
+    if version is Side.DELTA:
         columns.append(WEIGHT)
     table = table_names(source, version).sql("duckdb")
     query = f"SELECT {', '.join(columns) or '1 AS one'} FROM {table} AS x"
@@ -224,7 +224,7 @@ def _pruned(delta: PartDelta, source: str, version: Version) -> str:
 def _occurs(delta: PartDelta, column: str, origins: frozenset[tuple[int, str]]) -> str:
     places = []
     for number, name in origins:
-        table = table_names(delta.needs[number].source, Version.DELTA).sql("duckdb")
+        table = table_names(delta.needs[number].source, Side.DELTA).sql("duckdb")
         test = f'd."{name}" IS NOT DISTINCT FROM x."{column}"'
         places.append(f"EXISTS (SELECT 1 FROM {table} AS d WHERE {test})")
     return f"({' OR '.join(places)})"

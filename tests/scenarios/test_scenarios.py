@@ -17,7 +17,7 @@ import pytest
 from spark_trickle.compile import CompiledQuery, compile_query
 from spark_trickle.delta.describe import title
 from spark_trickle.delta.support import Incremental
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Side
 from support.delta_law import Laboratory, report
 from support.queries import Row
 from support.scenarios import FILES, Scenario, parse, shown
@@ -36,8 +36,8 @@ def test_scenario(path: Path) -> None:
         laboratory.load(data)
         failure = laboratory.check(query, scenario.oracle, data)
         assert failure is None, report(scenario.view, data, failure, query)
-        change = laboratory.oracle(scenario.oracle, Version.AFTER)
-        change.subtract(laboratory.oracle(scenario.oracle, Version.BEFORE))
+        change = laboratory.oracle(scenario.oracle, Side.AFTER)
+        change.subtract(laboratory.oracle(scenario.oracle, Side.BEFORE))
         implied.append(Counter({row: n for row, n in change.items() if n}))
         assert REWRITE or laboratory.result_delta == step.delta, step.line
     laboratory.close()

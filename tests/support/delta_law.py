@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, compile_query
-from spark_trickle.ir.types import Column, TableSchema, Version
+from spark_trickle.ir.types import Column, Side, TableSchema
 from support.predicates import Kind
 from support.queries import Data, Row
 
@@ -45,7 +45,7 @@ def sources_of(tables: Mapping[str, Mapping[str, Kind]]) -> dict[str, TableSchem
     }
 
 
-def table_names(source: str, version: Version) -> exp.Table:
+def table_names(source: str, version: Side) -> exp.Table:
     """A schema per version holds the tables of that version."""
     return exp.Table(
         this=exp.Identifier(this=source, quoted=True),
@@ -72,7 +72,7 @@ class Laboratory:
         # even if there is none: ANTI JOIN then returns nothing.
         self.connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         self.connection.execute("CREATE TEMP MACRO sequence(a, b) AS generate_series(a, b)")
-        for version in Version:
+        for version in Side:
             self.connection.execute(f"CREATE SCHEMA {version.value}")
 
     def close(self) -> None:
@@ -84,17 +84,15 @@ class Laboratory:
         statements: list[str] = []
         for name in self.sources:
             delta = data.delta.get(name, Counter())
-            statements += self._fill(
-                name, Version.BEFORE, data.before.get(name, Counter()).elements()
-            )
-            statements += self._fill(name, Version.AFTER, after.get(name, Counter()).elements())
+            statements += self._fill(name, Side.BEFORE, data.before.get(name, Counter()).elements())
+            statements += self._fill(name, Side.AFTER, after.get(name, Counter()).elements())
             weighted = [(*row, weight) for row, weight in delta.items()]
-            statements += self._fill(name, Version.DELTA, weighted)
+            statements += self._fill(name, Side.DELTA, weighted)
         self.connection.execute(";".join(statements))
 
-    def _fill(self, name: str, version: Version, rows: Iterable[Row]) -> list[str]:
+    def _fill(self, name: str, version: Side, rows: Iterable[Row]) -> list[str]:
         typed = self._columns[name]
-        if version is Version.DELTA:
+        if version is Side.DELTA:
             typed += ', "__weight" BIGINT'
         table = f'{version.value}."{name}"'
         statements = [f"CREATE OR REPLACE TABLE {table} ({typed})"]
@@ -109,7 +107,7 @@ class Laboratory:
         self.connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM shown")
         self.connection.unregister("shown")
 
-    def oracle(self, sql: str, version: Version) -> Counter[Row]:
+    def oracle(self, sql: str, version: Side) -> Counter[Row]:
         """What DuckDB says the query means."""
         self.connection.execute(f"USE {version.value}")
         return Counter(self.connection.execute(sql).fetchall())
@@ -123,18 +121,18 @@ class Laboratory:
         for part in query.parts:
             names = [column.name for column in part.columns]
             full = query.full_query(part, table_names).sql("duckdb", copy=False)
-            self._store(part.name, Version.BEFORE, full.replace('"after".', '"before".'))
-            before = self._rows(part.name, Version.BEFORE)
+            self._store(part.name, Side.BEFORE, full.replace('"after".', '"before".'))
+            before = self._rows(part.name, Side.BEFORE)
             if part is query.result:  # which nothing reads, and the text itself says what it is
-                after = self.oracle(sql, Version.AFTER)
+                after = self.oracle(sql, Side.AFTER)
             else:
-                self._store(part.name, Version.AFTER, full)
-                after = self._rows(part.name, Version.AFTER)
+                self._store(part.name, Side.AFTER, full)
+                after = self._rows(part.name, Side.AFTER)
             text, plan = "", ""
             if part.name in deltas:
                 text = deltas[part.name].query(table_names).sql("duckdb", copy=False)
-                self._store(part.name, Version.DELTA, text)
-                delta = _weighted(self._rows(part.name, Version.DELTA))
+                self._store(part.name, Side.DELTA, text)
+                delta = _weighted(self._rows(part.name, Side.DELTA))
                 before.update(delta)
                 if part is query.result:
                     self.result_delta = delta
@@ -146,10 +144,10 @@ class Laboratory:
                 return Failure(f"{part.name} {names}", +missing, -missing, text, plan)
         return None
 
-    def _store(self, name: str, version: Version, sql: str) -> None:
+    def _store(self, name: str, version: Side, sql: str) -> None:
         self.connection.execute(f'CREATE OR REPLACE TABLE {version.value}."{name}" AS {sql}')
 
-    def _rows(self, name: str, version: Version) -> Counter[Row]:
+    def _rows(self, name: str, version: Side) -> Counter[Row]:
         sql = f'SELECT * FROM {version.value}."{name}"'
         return Counter(self.connection.execute(sql).fetchall())
 

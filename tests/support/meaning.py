@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 from spark_trickle.ir.nodes import Node
-from spark_trickle.ir.types import TableSchema, Version
+from spark_trickle.ir.types import Side, TableSchema
 from spark_trickle.lower.query import lower
 from spark_trickle.normalize.pipeline import trace
 from spark_trickle.sql.bind.plan import bind
@@ -19,7 +19,7 @@ from spark_trickle.sql.bind.plan import bind
 Rows = Counter[tuple[Any, ...]]
 
 
-def table(source: str, _: Version) -> exp.Table:
+def table(source: str, _: Side) -> exp.Table:
     """Tables are called what the sources are called."""
     return exp.Table(this=exp.Identifier(this=source, quoted=True))
 

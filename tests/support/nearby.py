@@ -14,7 +14,7 @@ from sqlglot import exp
 from spark_trickle.compile import CompiledQuery, PartDelta
 from spark_trickle.delta.segment import Part
 from spark_trickle.delta.views import viewed
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Side
 from spark_trickle.maintain.gather.near_views import NearViews, columns_read
 from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, NEAR, nearby
 from spark_trickle.maintain.refresh import locally
@@ -60,7 +60,7 @@ def wrong_nearby(laboratory: Laboratory, query: CompiledQuery, data: Data, seed:
 
 
 def _stored(laboratory: Laboratory, part: str) -> Counter[Row]:
-    table = table_names(part, Version.DELTA).sql("duckdb")
+    table = table_names(part, Side.DELTA).sql("duckdb")
     return Counter(laboratory.connection.execute(f"SELECT * FROM {table}").fetchall())
 
 
@@ -70,7 +70,7 @@ def _delta_nearby(
     """By part: the delta of one, and of the view that comes beside it."""
     connection = laboratory.connection
 
-    def rows(source: str, version: Version) -> pa.Table:
+    def rows(source: str, version: Side) -> pa.Table:
         table = table_names(source, version).sql("duckdb")
         return connection.execute(f"SELECT * FROM {table}").to_arrow_table()
 
@@ -78,13 +78,11 @@ def _delta_nearby(
     if not all(read.values()):
         return {}
     tables = {
-        source: rows(source, Version.AFTER if source in known else Version.BEFORE).select(
-            sorted(columns)
-        )
+        source: rows(source, Side.AFTER if source in known else Side.BEFORE).select(sorted(columns))
         for source, columns in read.items()
     }
     finder = TableFinder(tables, chance)
-    deltas = {name: rows(name, Version.DELTA) for name in known}
+    deltas = {name: rows(name, Side.DELTA) for name in known}
     near = nearby(read, delta.needs, deltas, finder)
     if near is None:
         assert max(table.num_rows for table in tables.values()) > NEAR, "given up for no reason"
@@ -94,15 +92,15 @@ def _delta_nearby(
     def show(source: str, rows: pa.Table) -> str:
         name = exp.Identifier(this=f"near {source}", quoted=True)
         laboratory.show(name.sql("duckdb"), rows)
-        for version, mark in ((Version.BEFORE, BEFORE), (Version.AFTER, AFTER)):
+        for version, mark in ((Side.BEFORE, BEFORE), (Side.AFTER, AFTER)):
             some = rows.filter(pc.equal(rows.column(mark), 1)) if near[source].changed else rows
             laboratory.show(near_name(source, version).sql("duckdb"), some)
         return str(name.this)
 
     views = NearViews(near, show)
 
-    def name(source: str, version: Version) -> exp.Table:
-        if version is Version.DELTA and source not in near:
+    def name(source: str, version: Side) -> exp.Table:
+        if version is Side.DELTA and source not in near:
             return table_names(source, version)
         return exp.Table(this=exp.Identifier(this=views.view(source, version), quoted=True))
 
@@ -116,9 +114,9 @@ def _delta_nearby(
     return _by_part(found, delta.part, view)
 
 
-def near_name(source: str, version: Version) -> exp.Table:
+def near_name(source: str, version: Side) -> exp.Table:
     """Where the rows near the changes are, after ``wrong_nearby``."""
-    if version is Version.DELTA:
+    if version is Side.DELTA:
         return table_names(source, version)
     return exp.Table(this=exp.Identifier(this=f"near {source}@{version.value}", quoted=True))
 

@@ -24,7 +24,7 @@ from spark_trickle.ir.nodes import (
     Scan,
 )
 from spark_trickle.ir.scalars import disjunction, ref
-from spark_trickle.ir.types import Column, Schema, Version
+from spark_trickle.ir.types import Column, Schema, Side
 from spark_trickle.ir.walk import ColumnIds
 
 
@@ -84,7 +84,7 @@ def touched_groups(
     """
     state = stored.state
     columns = tuple(ids.copy(column) for column in stored.columns)
-    before = Scan(stored.name, columns, Version.BEFORE)
+    before = Scan(stored.name, columns, Side.BEFORE)
     own = dict(zip((c.id for c in state.columns), before.columns, strict=True))
     keys = sums.columns[: len(state.keys)]
     if not keys:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_trickle.ir.nodes import AntiJoin, Negate, Node, Scan, SemiJoin, UnionAll
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Side
 from spark_trickle.ir.walk import children
 
 
@@ -34,7 +34,7 @@ def only_inserts(delta: Node, insert_only: frozenset[str]) -> bool:
     """Whether no row of a delta can have a negative weight."""
     match delta:
         case Scan():
-            return delta.version is not Version.DELTA or delta.source in insert_only
+            return delta.side is not Side.DELTA or delta.source in insert_only
         case SemiJoin() | AntiJoin():
             return only_inserts(delta.left, insert_only)
         case Negate():

@@ -112,7 +112,7 @@ def _need(number: int, need: Need) -> str:
             places = " or ".join(f"[{other}].{name}" for other, name in sorted(origins))
             tests.append(f"{column} in {places}")
     where = f" where {' and '.join(tests)}" if tests else ""
-    return f"[{number}] {need.source}@{need.version.value}{where}"
+    return f"[{number}] {need.source}@{need.side.value}{where}"
 
 
 def _indented(text: str) -> str:

@@ -31,7 +31,7 @@ from spark_trickle.ir.nodes import (
     Values,
     Window,
 )
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Side
 from spark_trickle.ir.walk import ColumnIds, children, with_children
 
 
@@ -41,7 +41,7 @@ def differentiate(plan: Node, changed: frozenset[str], ids: ColumnIds) -> Change
     if isinstance(plan, Scan):
         if plan.source not in changed:
             return Change(plan, plan, None)
-        return Change(replace(plan, version=Version.BEFORE), plan, delta_scan(plan))
+        return Change(replace(plan, side=Side.BEFORE), plan, delta_scan(plan))
     if all(change.delta is None for change in inputs):
         return Change(plan, plan, None)
     before = with_children(plan, tuple(change.before for change in inputs))

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from spark_trickle.delta.change import Change
 from spark_trickle.ir.nodes import Expand, Filter, Generate, Negate, Node, Project, Scan, UnionAll
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Side
 
 Linear = Project | Filter | Generate | Expand | Negate
 
 
 def delta_scan(node: Scan) -> Node:
     """The change feed of the source between the two versions."""
-    return replace(node, version=Version.DELTA)
+    return replace(node, side=Side.DELTA)
 
 
 def delta_linear(node: Linear, input: Change) -> Node | None:

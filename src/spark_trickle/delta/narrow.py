@@ -32,7 +32,7 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.scalars import column_id, column_ids
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Side
 
 Keys = tuple[int, ...]
 KeyedPlan = tuple[Node, Keys]
@@ -118,7 +118,7 @@ def bounded(node: Node) -> bool:
     """Whether every row of a plan goes back to a row of a delta, directly or by its key."""
     match node:
         case Scan():
-            return node.version is Version.DELTA
+            return node.side is Side.DELTA
         case Values():
             return True
         case Project() | Filter() | Negate() | Distinct() | Window() | TopK():

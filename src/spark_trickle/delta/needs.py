@@ -36,7 +36,7 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.scalars import column_id, column_ids, conjuncts, substitute
-from spark_trickle.ir.types import Schema, Version
+from spark_trickle.ir.types import Schema, Side
 from spark_trickle.ir.walk import children
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Need:
     """What one scan of the plan needs of its source; a delta is needed as it is."""
 
     source: str
-    version: Version
+    side: Side
     columns: frozenset[str]
     keys: Mapping[str, frozenset[Origins]]
     """Rows matter only if each column's value occurs in each of its origins; none: all rows do."""
@@ -71,25 +71,25 @@ def needs(plan: Node) -> tuple[Need, ...]:
 KeyBounds = Mapping[str, frozenset[Origins]]
 
 
-def by_deltas(found: Sequence[Need]) -> dict[tuple[str, Version], list[KeyBounds] | None]:
-    """The keys by source and version that deltas alone give; None: some scan needs all rows."""
-    merged: dict[tuple[str, Version], list[KeyBounds] | None] = {}
+def by_deltas(found: Sequence[Need]) -> dict[tuple[str, Side], list[KeyBounds] | None]:
+    """The keys by source and side that deltas alone give; None: some scan needs all rows."""
+    merged: dict[tuple[str, Side], list[KeyBounds] | None] = {}
     for need in found:
         keys = {}
         for column, bounds in need.keys.items():
             direct = frozenset(b for b in bounds if all(_is_delta(found[n]) for n, _ in b))
             if direct:
                 keys[column] = direct
-        known = merged.setdefault((need.source, need.version), [])
+        known = merged.setdefault((need.source, need.side), [])
         if not keys:
-            merged[need.source, need.version] = None
+            merged[need.source, need.side] = None
         elif known is not None and keys not in known:
             known.append(keys)
     return merged
 
 
 def _is_delta(need: Need) -> bool:
-    return need.version is Version.DELTA
+    return need.side is Side.DELTA
 
 
 @dataclass
@@ -109,7 +109,7 @@ def _place(node: Node, found: list[Need]) -> _Place:
     if isinstance(node, Scan):
         place.number = len(found)
         columns = frozenset(column.name for column in node.columns)
-        found.append(Need(node.source, node.version, columns, {}))
+        found.append(Need(node.source, node.side, columns, {}))
     place.origins = _origins(place)
     return place
 
@@ -164,7 +164,7 @@ def _push(place: _Place, bounds: ColumnBounds, tests: Tests, found: list[Need]) 
         names: dict[int, exp.Expression] = {c.id: exp.column(c.name) for c in node.columns}
         told = tuple(substitute(test, names) for test in tests)
         keys = {c.name: bounds[c.id] for c in node.columns if c.id in bounds}
-        if node.version is Version.DELTA:
+        if node.side is Side.DELTA:
             keys = {}
         found[place.number] = replace(found[place.number], keys=keys, tests=told)
 

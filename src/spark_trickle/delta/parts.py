@@ -13,7 +13,7 @@ from spark_trickle.delta.restrict import KeySet, key_set, null_safe_equal, restr
 from spark_trickle.delta.segment import Part, Strategy, core
 from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.ir.nodes import Aggregate, Filter, Node, Project, Scan, SemiJoin
-from spark_trickle.ir.types import Schema, Version
+from spark_trickle.ir.types import Schema, Side
 from spark_trickle.ir.walk import ColumnIds, fresh_ids, scans, with_children
 
 
@@ -77,7 +77,7 @@ def _delta_touched(part: Part, plan: Node, changed: frozenset[str], ids: ColumnI
     change = differentiate(stored.input, changed, ids)
     if change.delta is None:
         return None
-    before = Scan(part.name, tuple(ids.copy(column) for column in part.columns), Version.BEFORE)
+    before = Scan(part.name, tuple(ids.copy(column) for column in part.columns), Side.BEFORE)
     keys = keys_of(stored)
     if not keys:
         return difference(_over(plan, stored, change.after), before)

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from enum import Enum
 
 from spark_trickle.ir.exact import Exact, ExactType, Input
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Side
 
 ExactColumns = tuple[ExactType, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """The rows of a source at a version."""
+    """The rows of a source on one side of its change."""
 
     source: str
-    version: Version
+    side: Side
     inputs: tuple[Input, ...]
 
     @property

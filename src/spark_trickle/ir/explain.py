@@ -28,7 +28,7 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.scalars import column_id
-from spark_trickle.ir.types import Column, Schema, Version
+from spark_trickle.ir.types import Column, Schema, Side
 from spark_trickle.ir.walk import children
 
 
@@ -47,8 +47,8 @@ def headline(node: Node) -> str:  # noqa: C901  one case per operator
     """One operator without its inputs."""
     match node:
         case Scan():
-            version = "" if node.version is Version.AFTER else f"@{node.version.value}"
-            return f"Scan {node.source}{version} [{_names(node.columns)}]"
+            side = "" if node.side is Side.AFTER else f"@{node.side.value}"
+            return f"Scan {node.source}{side} [{_names(node.columns)}]"
         case Values():
             rows = ", ".join(f"({_list(row)})" for row in node.rows)
             return f"Values [{_names(node.columns)}] {rows or '(no rows)'}"

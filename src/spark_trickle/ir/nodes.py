@@ -14,16 +14,16 @@ from enum import Enum
 
 from sqlglot import exp
 
-from spark_trickle.ir.types import Column, Schema, Version
+from spark_trickle.ir.types import Column, Schema, Side
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A source at a version. Cost: the files that survive pruning."""
+    """A source on one side of its change. Cost: the files that survive pruning."""
 
     source: str
     columns: Schema
-    version: Version = Version.AFTER
+    side: Side = Side.AFTER
 
 
 @dataclass(frozen=True)

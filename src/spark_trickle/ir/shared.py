@@ -44,10 +44,10 @@ class Shared:
         known = self._seen.get(id(node))
         if known is not None:
             return known
-        version = (node.source, node.version) if isinstance(node, Scan) else None
+        side = (node.source, node.side) if isinstance(node, Scan) else None
         key = (
             type(node),
-            version,
+            side,
             tuple(column.id for column in own_columns(node)),
             tuple(id(expression) for expression in expressions(node)),
             _settings(node),

@@ -1,4 +1,4 @@
-"""Columns, versions and the names of internal columns."""
+"""Columns, sides and the names of internal columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Column:
 Schema = tuple[Column, ...]
 
 
-class Version(Enum):
+class Side(Enum):
     """Which state of its source a scan reads; the plan of a query itself reads AFTER."""
 
     BEFORE = "before"

@@ -1,4 +1,4 @@
-"""Ways to go through an operator tree: children, expressions, rewriting, renaming, versions."""
+"""Ways to go through an operator tree: children, expressions, rewriting, renaming, sides."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.scalars import column_ids, ref, substitute
-from spark_trickle.ir.types import Column, Schema, Version
+from spark_trickle.ir.types import Column, Schema, Side
 
 
 class ColumnIds:
@@ -269,11 +269,11 @@ def fresh_copy(node: Node, ids: ColumnIds) -> Node:
     return rename(node, mapping)
 
 
-def at(node: Node, version: Version) -> Node:
-    """The plan with every scan reading ``version``."""
+def at(node: Node, side: Side) -> Node:
+    """The plan with every scan reading ``side``."""
 
     def rule(found: Node) -> Node:
-        return replace(found, version=version) if isinstance(found, Scan) else found
+        return replace(found, side=side) if isinstance(found, Scan) else found
 
     return transform_up(node, rule)
 

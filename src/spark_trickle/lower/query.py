@@ -35,15 +35,15 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import column_ids, duplicate
 from spark_trickle.ir.shared import Shared
-from spark_trickle.ir.types import WEIGHT, Version
+from spark_trickle.ir.types import WEIGHT, Side
 from spark_trickle.lower import block as blocks
 from spark_trickle.lower import joins, relations
 from spark_trickle.lower.block import Block, aliased, big, field, identifier
 from spark_trickle.lower.one_pass import Branch, branches, one_pass
 from spark_trickle.lower.weights import consolidated, weighted_call
 
-TableNames = Callable[[str, Version], exp.Table]
-"""How the caller calls a source at a version."""
+TableNames = Callable[[str, Side], exp.Table]
+"""How the caller calls one side of a source."""
 
 
 def lower(plan: Node, names: TableNames, *, outputs: Sequence[str] | None = None) -> exp.Query:
@@ -187,10 +187,10 @@ class Lowering:
 
     def _scan(self, node: Scan) -> Block:
         alias = self.alias()
-        table = self._names(node.source, node.version).copy()
+        table = self._names(node.source, node.side).copy()
         table.set("alias", blocks.table_alias(alias))
         values = {column.id: field(alias, column.name) for column in node.columns}
-        weight = field(alias, WEIGHT) if node.version is Version.DELTA else None
+        weight = field(alias, WEIGHT) if node.side is Side.DELTA else None
         return Block(node.columns, table, values, weight)
 
     def _project(self, node: Project) -> Block:

@@ -107,7 +107,7 @@ class _Translation:
         match node:
             case Scan():
                 inputs = tuple(Input(i, c.name, _offered(c)) for i, c in enumerate(node.columns))
-                return Read(node.source, node.version, inputs)
+                return Read(node.source, node.side, inputs)
             case Values():
                 return self._values(node)
             case Project():

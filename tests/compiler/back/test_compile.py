@@ -11,7 +11,7 @@ from spark_trickle.delta.segment import RESULT, Strategy
 from spark_trickle.delta.support import FullOnly, Incremental
 from spark_trickle.errors import UnsupportedQueryError, UserError
 from spark_trickle.ir.nodes import Join, Scan
-from spark_trickle.ir.types import TableSchema, Version
+from spark_trickle.ir.types import Side, TableSchema
 from spark_trickle.ir.walk import nodes, scans
 from spark_trickle.maintain.refresh.reserve import Reserve, reserve_of
 from support import tpch
@@ -61,9 +61,9 @@ def test_an_eight_table_join_with_three_changes_has_three_terms() -> None:
     assert len(terms) == 3
     for term, changed in zip(terms, ("j1", "j3", "j6"), strict=True):
         assert all(isinstance(child, Scan) for child in term.inputs)
-        versions = {scan.source: scan.version for scan in scans(term)}
-        assert [s for s, v in versions.items() if v is Version.DELTA] == [changed]
-        before = {s for s, v in versions.items() if v is Version.BEFORE}
+        versions = {scan.source: scan.side for scan in scans(term)}
+        assert [s for s, v in versions.items() if v is Side.DELTA] == [changed]
+        before = {s for s, v in versions.items() if v is Side.BEFORE}
         assert before == {s for s in ("j1", "j3", "j6") if s < changed}
 
 
@@ -113,17 +113,17 @@ def test_sums_of_floats_are_recomputed_and_read_back() -> None:
     query = compiled("SELECT b, sum(d) AS s FROM t GROUP BY b")
     assert [part.strategy for part in query.parts] == [Strategy.TOUCHED]
     (delta,) = query.delta({"t"}).parts
-    assert (RESULT, Version.BEFORE) in {(need.source, need.version) for need in delta.needs}
-    assert ("t", Version.BEFORE) not in {(need.source, need.version) for need in delta.needs}
+    assert (RESULT, Side.BEFORE) in {(need.source, need.side) for need in delta.needs}
+    assert ("t", Side.BEFORE) not in {(need.source, need.side) for need in delta.needs}
 
 
 def test_extrema_read_no_input_when_rows_were_only_inserted() -> None:
     query = compiled("SELECT b, max(c) AS hi FROM t GROUP BY b")
     assert query.parts[0].strategy is Strategy.EXTREMUM
-    sources_at = {need.version for need in query.delta({"t"}).parts[0].needs if need.source == "t"}
-    assert sources_at == {Version.DELTA, Version.AFTER}
+    sources_at = {need.side for need in query.delta({"t"}).parts[0].needs if need.source == "t"}
+    assert sources_at == {Side.DELTA, Side.AFTER}
     inserts = query.delta({"t"}, insert_only={"t"}).parts[0]
-    assert {need.version for need in inserts.needs if need.source == "t"} == {Version.DELTA}
+    assert {need.side for need in inserts.needs if need.source == "t"} == {Side.DELTA}
 
 
 def test_equal_sub_plans_share_a_segment() -> None:
@@ -145,11 +145,11 @@ def test_top_k_is_offered_with_its_input() -> None:
 def test_needs_name_the_keys_that_bound_a_scan() -> None:
     query = compiled("SELECT t.b, u.d FROM t JOIN u ON t.a = u.a")
     (delta,) = query.delta({"u"}).parts
-    needed = {(need.source, need.version): need for need in delta.needs}
-    origins = frozenset({(delta.needs.index(needed["u", Version.DELTA]), "a")})
-    assert needed["t", Version.AFTER].keys == {"a": frozenset({origins})}
-    assert needed["t", Version.AFTER].columns == {"a", "b"}
-    assert needed["u", Version.DELTA].keys == {}
+    needed = {(need.source, need.side): need for need in delta.needs}
+    origins = frozenset({(delta.needs.index(needed["u", Side.DELTA]), "a")})
+    assert needed["t", Side.AFTER].keys == {"a": frozenset({origins})}
+    assert needed["t", Side.AFTER].columns == {"a", "b"}
+    assert needed["u", Side.DELTA].keys == {}
 
 
 def test_every_stage_explains_itself() -> None:
@@ -164,13 +164,13 @@ def test_equalities_among_integer_types_carry_keys() -> None:
     sources = {"t": source("t", "a int, b int"), "w": source("w", "a bigint, d int")}
     query = compile_query("SELECT t.b, w.d FROM t FULL JOIN w ON t.a = w.a", sources)
     (delta,) = query.delta({"t", "w"}).parts
-    needed = {(need.source, need.version): need.keys for need in delta.needs}
-    assert needed["w", Version.AFTER]
+    needed = {(need.source, need.side): need.keys for need in delta.needs}
+    assert needed["w", Side.AFTER]
     inner = compile_query("SELECT t.b, w.d FROM t JOIN w ON t.a = w.a", sources)
     (delta,) = inner.delta({"t"}).parts
-    needed = {(need.source, need.version): need.keys for need in delta.needs}
-    origins = frozenset({(next(iter(needed)) == ("w", Version.AFTER), "a")})
-    assert needed["w", Version.AFTER] == {"a": frozenset({origins})}
+    needed = {(need.source, need.side): need.keys for need in delta.needs}
+    origins = frozenset({(next(iter(needed)) == ("w", Side.AFTER), "a")})
+    assert needed["w", Side.AFTER] == {"a": frozenset({origins})}
 
 
 def test_a_window_stores_only_what_is_read() -> None:

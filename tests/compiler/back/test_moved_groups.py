@@ -15,7 +15,7 @@ from sqlglot import exp
 from spark_trickle.compile import CompiledQuery, compile_query
 from spark_trickle.delta import additive
 from spark_trickle.ir.nodes import Node, OuterJoin
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Side
 from spark_trickle.ir.walk import nodes
 from spark_trickle.lower.query import TableNames, lower
 from support.delta_law import Laboratory, table_names
@@ -72,7 +72,7 @@ def test_only_groups_that_moved_are_looked_up(
     query = checked(laboratory, sql, data)
     state = query.delta({"t"}).parts[0]
     assert looked_up(laboratory, state.plan, table_names) == {2, 3, 4}
-    stored = table_names(state.part.name, Version.DELTA).sql("duckdb")
+    stored = table_names(state.part.name, Side.DELTA).sql("duckdb")
     rows = laboratory.connection.execute(f"SELECT g, __weight FROM {stored}").fetchall()
     assert sorted(rows) == [(2, -1), (3, -1), (3, 1), (4, 1)]
 

@@ -8,7 +8,7 @@ from spark_trickle.ir.check import check
 from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import Aggregate, Filter, Join, OuterJoin, OuterKind, Project, Scan
 from spark_trickle.ir.scalars import ref
-from spark_trickle.ir.types import Column, Version
+from spark_trickle.ir.types import Column, Side
 from spark_trickle.ir.walk import at, fresh_copy, fresh_ids, max_id, nodes, scans
 
 INT = exp.DataType.build("int")
@@ -35,7 +35,7 @@ def test_explain_shows_columns_with_ids() -> None:
 
 
 def test_at_sets_every_scan() -> None:
-    assert {scan.version for scan in scans(at(plan(), Version.BEFORE))} == {Version.BEFORE}
+    assert {scan.side for scan in scans(at(plan(), Side.BEFORE))} == {Side.BEFORE}
 
 
 def test_fresh_copy_shares_no_id_and_stays_sound() -> None:

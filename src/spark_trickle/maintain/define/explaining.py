@@ -148,7 +148,7 @@ def _reads(compiled: CompiledQuery, sources: Collection[str]) -> str:
     for delta in compiled.delta(sources).parts:
         for need in delta.needs:
             keyed = " near the change" if need.keys else ""
-            name = "its change" if need.version.value == "delta" else need.source
+            name = "its change" if need.side.value == "delta" else need.source
             found.setdefault(f"{name}{keyed if name != 'its change' else ''}")
     return ", ".join(found) or "nothing: the result does not depend on it"
 

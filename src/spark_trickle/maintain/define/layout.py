@@ -13,7 +13,7 @@ from spark_trickle.delta.segment import RESULT, Part, Strategy
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import BindError
 from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, Scan
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Side
 from spark_trickle.lower.query import TableNames
 from spark_trickle.maintain.apply.delta import StoredPart
 from spark_trickle.maintain.apply.states import SumColumns
@@ -201,7 +201,7 @@ def names_after(
 ) -> TableNames:
     """Views of the sources and of the parts made so far."""
 
-    def name(source: str, _: Version) -> exp.Table:
+    def name(source: str, _: Side) -> exp.Table:
         if source in tables:
             view = run.scan(tx.scan(tables[source]))
         else:

@@ -1,7 +1,7 @@
 """The rows near a delta as the delta query names them: one view of a source, several WITH clauses.
 
 Handing rows to Spark costs more than marking them, so a source goes there once, and the query
-takes from it what a version has.
+takes from it what a side has.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from spark_trickle.compile import PartDelta
-from spark_trickle.ir.types import WEIGHT, Version
+from spark_trickle.ir.types import WEIGHT, Side
 from spark_trickle.ir.walk import scans
 from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, Nearby
 
@@ -21,13 +21,13 @@ from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, Nearby
 def columns_read(delta: PartDelta) -> dict[str, set[str]]:
     """The columns that are read of each source that is read at before or after, delta included."""
     found = (*scans(delta.plan), *scans(delta.nearby))
-    read = {scan.source: set[str]() for scan in found if scan.version is not Version.DELTA}
+    read = {scan.source: set[str]() for scan in found if scan.side is not Side.DELTA}
     for scan in found:
         read.get(scan.source, set()).update(column.name for column in scan.columns)
     return read
 
 
-MARKS = {Version.BEFORE: BEFORE, Version.AFTER: AFTER, Version.DELTA: WEIGHT}
+MARKS = {Side.BEFORE: BEFORE, Side.AFTER: AFTER, Side.DELTA: WEIGHT}
 
 
 @dataclass
@@ -38,15 +38,15 @@ class NearViews:
     show: Callable[[str, pa.Table], str]
     _parts: dict[str, exp.CTE] = field(default_factory=dict)
 
-    def view(self, source: str, version: Version) -> str:
-        """The name of a source at a version."""
+    def view(self, source: str, side: Side) -> str:
+        """The name of one side of a source."""
         rows = self.near[source]
         whole = self.show(source, rows.rows)
         if not rows.changed:
             return whole
-        name = f"{whole}_{version.value}"
+        name = f"{whole}_{side.value}"
         self._parts[name] = exp.CTE(
-            this=_taken(whole, rows.rows, version), alias=exp.TableAlias(this=_quoted(name))
+            this=_taken(whole, rows.rows, side), alias=exp.TableAlias(this=_quoted(name))
         )
         return name
 
@@ -59,11 +59,11 @@ class NearViews:
         return query
 
 
-def _taken(whole: str, rows: pa.Table, version: Version) -> exp.Select:
+def _taken(whole: str, rows: pa.Table, side: Side) -> exp.Select:
     names = [name for name in rows.column_names if name not in MARKS.values()]
-    if version is Version.DELTA:
+    if side is Side.DELTA:
         names.append(WEIGHT)
-    test = exp.NEQ(this=_column(MARKS[version]), expression=exp.Literal.number(0))
+    test = exp.NEQ(this=_column(MARKS[side]), expression=exp.Literal.number(0))
     shown = exp.select(*(_column(name) for name in names))
     return shown.from_(exp.Table(this=_quoted(whole))).where(test)
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.delta.needs import Need, Origins
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Side
 from spark_trickle.maintain.gather.sieve import may_pass
 from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.restrictions import Restriction, meets
@@ -37,7 +37,7 @@ class Nearby:
     """The rows of a source near a delta, at both versions; they differ by the source's delta."""
 
     rows: pa.Table
-    """If the source changed, with marks: ``BEFORE`` and ``AFTER`` are 1 where the version has the
+    """If the source changed, with marks: ``BEFORE`` and ``AFTER`` are 1 where the side has the
     row, else 0; ``WEIGHT`` stands at the first of equal rows."""
     changed: bool
 
@@ -63,7 +63,7 @@ def nearby(
 ) -> dict[str, Nearby] | None:
     """The rows of the sources near ``deltas``, which are net and have weights."""
     for need in needs:
-        endless = need.version is not Version.DELTA and not need.keys
+        endless = need.side is not Side.DELTA and not need.keys
         if endless and finder.expected(need.source, {}) > WHOLE:
             return None
     search = _Search(needs, deltas, finder)
@@ -91,7 +91,7 @@ class _Search:
         self.found: dict[str, list[pa.Table]] = {}
         self.waiting: set[int] = set()
         for number, need in enumerate(needs):
-            if need.version is Version.DELTA:
+            if need.side is Side.DELTA:
                 self.rows[number] = _sieved(deltas[need.source], need)
             else:
                 self.waiting.add(number)
@@ -229,7 +229,7 @@ def _versions(found: Sequence[pa.Table], delta: pa.Table | None) -> Nearby:
 
 
 def _marked(rows: pa.Table, before: np.ndarray, after: np.ndarray) -> pa.Table:
-    """Each row as often as the version has it that has more, with marks."""
+    """Each row as often as the side has it that has more, with marks."""
     most = np.maximum(before, after)
     places = np.repeat(np.arange(rows.num_rows), most)
     copy = np.arange(len(places)) - np.repeat(np.cumsum(most) - most, most)

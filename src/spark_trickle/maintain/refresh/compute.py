@@ -14,7 +14,7 @@ from spark_trickle.delta.needs import Need, Origins, by_deltas
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.views import viewed
 from spark_trickle.errors import ExecutionError
-from spark_trickle.ir.types import Column, Version
+from spark_trickle.ir.types import Column, Side
 from spark_trickle.ir.walk import scans
 from spark_trickle.lower.query import lower
 from spark_trickle.maintain.apply.delta import Applied, StoredPart, apply_delta
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 TINY = 50_000
 """Up to this many rows Spark is not worth compiling for."""
 
-TableOf = Callable[[str, Version], exp.Table]
-ViewOf = Callable[[str, Version], str]
+TableOf = Callable[[str, Side], exp.Table]
+ViewOf = Callable[[str, Side], str]
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Computation:
         for delta in self.compiled.delta(changed, insert_only).parts:
             stored = self.stored[delta.part.name]
             if stored.single:
-                one_row(stored.table, self._scan(delta.part.name, Version.BEFORE).rows)
+                one_row(stored.table, self._scan(delta.part.name, Side.BEFORE).rows)
             if delta.part.name != RESULT or self.reserve is None:
                 self._apply(delta.part.name, self._exactly(delta))
         if self.reserve is not None:
@@ -140,22 +140,22 @@ class Computation:
             return self._compute_nearby(delta, near)
 
         restrictions = {
-            (scan.source, scan.version): self._restrictions(delta.needs, scan.source, scan.version)
+            (scan.source, scan.side): self._restrictions(delta.needs, scan.source, scan.side)
             for scan in scans(delta.plan)
         }
         self._reads(restrictions)
 
-        def view(source: str, version: Version) -> str:
-            return self._view(source, version, restrictions.get((source, version), ()))
+        def view(source: str, side: Side) -> str:
+            return self._view(source, side, restrictions.get((source, side), ()))
 
         return self.run.fetch(render(delta.query(self._names(view))), FEW)
 
-    def _reads(self, restrictions: Mapping[tuple[str, Version], Sequence[Restriction]]) -> None:
+    def _reads(self, restrictions: Mapping[tuple[str, Side], Sequence[Restriction]]) -> None:
         """Tell the run how many bytes a query over these reads."""
         total = 0
-        for (source, version), keep in restrictions.items():
-            if version is not Version.DELTA:
-                plan = self._scan(source, version)
+        for (source, side), keep in restrictions.items():
+            if side is not Side.DELTA:
+                plan = self._scan(source, side)
                 total += (pruned(plan, keep) if keep else plan).bytes
             elif source not in self._deltas and (known := self.sources[source].changes) is not None:
                 total += known.bytes
@@ -176,7 +176,7 @@ class Computation:
         self, delta: PartDelta, near: Mapping[str, Nearby], beside: Part | None
     ) -> pa.Table | None:
         """The delta computed in this process; None if it is for Spark."""
-        changed = {s.source for s in scans(delta.nearby) if s.version is Version.DELTA}
+        changed = {s.source for s in scans(delta.nearby) if s.side is Side.DELTA}
         alone = {n: rows for n in changed if isinstance(rows := self._deltas.get(n), pa.Table)}
         rows, most = locally.Near(near, alone), self.catalog.settings.local_rows
         if not most or rows.rows > most:
@@ -191,10 +191,10 @@ class Computation:
     def _on_spark(self, delta: PartDelta, near: Mapping[str, Nearby], beside: Part | None) -> Rows:
         views = NearViews(near, lambda name, rows: self.run.rows(self._table(name), rows))
 
-        def view(source: str, version: Version) -> str:
-            if version is Version.DELTA and source not in near:
+        def view(source: str, side: Side) -> str:
+            if side is Side.DELTA and source not in near:
                 return self._delta_view(source)
-            return views.view(source, version)
+            return views.view(source, side)
 
         known = [found.rows for found in near.values()]
         tiny = sum(rows.num_rows for rows in known) <= TINY
@@ -210,13 +210,13 @@ class Computation:
 
     def _nearby(self, delta: PartDelta) -> dict[str, Nearby] | None:
         """The rows near the changes, if these are known here and few."""
-        changed = {s.source for s in scans(delta.nearby) if s.version is Version.DELTA}
-        changed |= {s.source for s in scans(delta.plan) if s.version is Version.DELTA}
+        changed = {s.source for s in scans(delta.nearby) if s.side is Side.DELTA}
+        changed |= {s.source for s in scans(delta.plan) if s.side is Side.DELTA}
         if not all(isinstance(self._deltas.get(name), pa.Table) for name in changed):
             return None
         read = columns_read(delta)
         # What a part stores itself is staged only when its delta is known: until then it is before.
-        plans = {name: self._scan(name, Version.AFTER) for name in read}
+        plans = {name: self._scan(name, Side.AFTER) for name in read}
         columns = {
             name: tuple(c.name for c in plans[name].table.columns if c.name in wanted)
             for name, wanted in read.items()
@@ -245,7 +245,7 @@ class Computation:
             self._refill(reserve)
             return
         held = self._contents(reserve.part.name)
-        reserve.check(held.num_rows, self._scan(RESULT, Version.BEFORE).rows)
+        reserve.check(held.num_rows, self._scan(RESULT, Side.BEFORE).rows)
         moved = move(reserve, held, self._conform(reserve.part.name, delta), whole=self.whole)
         if moved.reserve is None:
             self.refilled = "RESERVE_DRY: the rows behind the result were used up"
@@ -255,7 +255,7 @@ class Computation:
 
     def _refill(self, reserve: Reserve) -> None:
         names = [column.name for column in reserve.part.columns]
-        self._reads({(scan.source, scan.version): () for scan in scans(reserve.part.plan)})
+        self._reads({(scan.source, scan.side): () for scan in scans(reserve.part.plan)})
         query = lower(reserve.first(), self._names(), outputs=names)
         rows = self.run.fetch(render(query), reserve.capacity + 1)
         moved = fill(reserve, self._conform(reserve.part.name, in_memory(rows)))
@@ -330,31 +330,31 @@ class Computation:
         return rows.cast(schema)
 
     def _names(self, view: ViewOf | None = None) -> TableOf:
-        known: dict[tuple[str, Version], str] = {}
+        known: dict[tuple[str, Side], str] = {}
 
-        def name(source: str, version: Version) -> exp.Table:
-            place = (source, version)
+        def name(source: str, side: Side) -> exp.Table:
+            place = (source, side)
             if place not in known:
-                known[place] = (view or self._view)(source, version)
+                known[place] = (view or self._view)(source, side)
             return exp.Table(this=exp.Identifier(this=known[place], quoted=True))
 
         return name
 
-    def _view(self, source: str, version: Version, keep: Sequence[Restriction] = ()) -> str:
-        if version is Version.DELTA:
+    def _view(self, source: str, side: Side, keep: Sequence[Restriction] = ()) -> str:
+        if side is Side.DELTA:
             return self._delta_view(source)
-        plan = self._scan(source, version)
+        plan = self._scan(source, side)
         return self.run.scan(pruned(plan, keep) if keep else plan, keep)
 
-    def _scan(self, source: str, version: Version) -> ScanPlan:
+    def _scan(self, source: str, side: Side) -> ScanPlan:
         if source in self.stored:
             table = self.stored[source].table
-            if version is Version.AFTER or table.id < 0:
+            if side is Side.AFTER or table.id < 0:
                 return self.tx.scan(table)
             return self.catalog.scan(table, self.tx.base)
         shown = self.timed.get(source)
         pinned = self.sources[source if shown is None else shown.source]
-        after = version is Version.AFTER
+        after = side is Side.AFTER
         plan = (pinned.after if after else pinned.before).scan(pinned.table)
         return plan if shown is None else shown.scan(plan, after=after)
 
@@ -370,12 +370,10 @@ class Computation:
             return self.stored[source].table
         return self.sources[self.timed[source].source if source in self.timed else source].table
 
-    def _restrictions(
-        self, needs: Sequence[Need], source: str, version: Version
-    ) -> list[Restriction]:
+    def _restrictions(self, needs: Sequence[Need], source: str, side: Side) -> list[Restriction]:
         """The values that rows must have to be needed, where they are known here; [] if not."""
         restrictions: list[Restriction] = []
-        for keys in by_deltas(needs).get((source, version)) or ():
+        for keys in by_deltas(needs).get((source, side)) or ():
             restriction = {}
             for column, bounds in keys.items():
                 known = [

@@ -21,7 +21,7 @@ from spark_trickle.errors import ExecutionError, InternalError, InvalidDataError
 from spark_trickle.ir.exact import ExactKind
 from spark_trickle.ir.exact_plan import ExactPlan, Read
 from spark_trickle.ir.nodes import Node
-from spark_trickle.ir.types import Version
+from spark_trickle.ir.types import Side
 from spark_trickle.ir.walk import scans
 from spark_trickle.local.program import Program, ReadRows, WeightedRows, rows_of
 from spark_trickle.local.values import from_arrow, to_arrow
@@ -45,7 +45,7 @@ class Near:
     near: Mapping[str, Nearby]
     deltas: Mapping[str, pa.Table]
     """Of sources that are read at DELTA only."""
-    _known: dict[tuple[str, Version], pa.Table] = field(default_factory=dict)
+    _known: dict[tuple[str, Side], pa.Table] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -55,23 +55,23 @@ class Near:
         return sum(int(rows.num_rows) for rows in tables)
 
     def read(self, read: Read) -> WeightedRows:
-        """The rows of a source at a version."""
-        place = (read.source, read.version)
+        """The rows of one side of a source."""
+        place = (read.source, read.side)
         if place not in self._known:
             self._known[place] = self._taken(*place)
         rows = self._known[place]
         columns = [from_arrow(rows.column(column.name), column.type) for column in read.inputs]
-        delta = read.version is Version.DELTA
+        delta = read.side is Side.DELTA
         weights = rows.column(WEIGHT).to_pylist() if delta else [1] * rows.num_rows
         return rows_of(columns, weights)
 
-    def _taken(self, source: str, version: Version) -> pa.Table:
+    def _taken(self, source: str, side: Side) -> pa.Table:
         found = self.near.get(source)
         if found is None:
             return self.deltas[source]
         if not found.changed:
             return found.rows
-        marks = found.rows.column(MARKS[version]).to_numpy()
+        marks = found.rows.column(MARKS[side]).to_numpy()
         return found.rows.filter(pa.array(np.not_equal(marks, 0)))
 
 
@@ -79,17 +79,17 @@ class Near:
 class ScannedTables:
     """Whole tables, few rows of them."""
 
-    scan: Callable[[str, Version], ScanPlan]
+    scan: Callable[[str, Side], ScanPlan]
     taken: Taken = field(default_factory=Taken)
 
     def few(self, plan: Node, most: int) -> bool:
         """Whether a plan reads at most so many rows, out of files that are not large."""
-        plans = [self.scan(*place) for place in {(s.source, s.version) for s in scans(plan)}]
+        plans = [self.scan(*place) for place in {(s.source, s.side) for s in scans(plan)}]
         return sum(p.rows for p in plans) <= most and sum(p.bytes for p in plans) <= MOST_BYTES
 
     def read(self, read: Read) -> WeightedRows:
         names = [column.name for column in read.inputs]
-        rows = read_scan(self.scan(read.source, read.version), names, taken=self.taken)
+        rows = read_scan(self.scan(read.source, read.side), names, taken=self.taken)
         columns = [from_arrow(rows.column(column.name), column.type) for column in read.inputs]
         return rows_of(columns, [1] * rows.num_rows)
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from spark_trickle.compile import render
 from spark_trickle.ir.nodes import Negate, Node, Scan, UnionAll
-from spark_trickle.ir.types import Column, Version
+from spark_trickle.ir.types import Column, Side
 from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.lower.query import lower_delta
 from spark_trickle.maintain.refresh.netting import net
@@ -92,18 +92,18 @@ class TimedDelta:
         views: list[str] = []
         terms: list[Node] = []
 
-        def term(view: str, version: Version) -> Node:
+        def term(view: str, version: Side) -> Node:
             views.append(view)
             return Scan(str(len(views) - 1), tuple(map(ids.copy, own)), version)
 
         if not changes.empty:
             within = ranges(self.shown.before or {})
-            terms.append(term(self.run.changes(changes, within), Version.DELTA))
+            terms.append(term(self.run.changes(changes, within), Side.DELTA))
         for weight, plan in crossed:
-            scan = term(self.run.scan(plan), Version.AFTER)
+            scan = term(self.run.scan(plan), Side.AFTER)
             terms.append(scan if weight > 0 else Negate(scan))
 
-        def name(source: str, _: Version) -> exp.Table:
+        def name(source: str, _: Side) -> exp.Table:
             return exp.Table(this=exp.Identifier(this=views[int(source)], quoted=True))
 
         whole = UnionAll(tuple(terms), tuple(map(ids.copy, own)))
