@@ -204,9 +204,7 @@ def _check(laboratory: Laboratory, delta: PartDelta, sql: str) -> None:
 
 
 def _pruned(delta: PartDelta, source: str, version: Side) -> str:
-    wanted = {
-        c for n in delta.needs if (n.source, n.side) == (source, version) for c in n.columns
-    }
+    wanted = {c for n in delta.needs if (n.source, n.side) == (source, version) for c in n.columns}
     columns = [f'"{name}"' for name in sorted(wanted)]
     if version is Side.DELTA:
         columns.append(WEIGHT)
