@@ -28,7 +28,7 @@ def contents(reader: Reader, name: str) -> pa.Table:
         state = SnapshotState(reader._catalog, reader.version)
     else:
         reader._begin_statement()
-        state = reader._source
+        state = reader._state
     return read_scan(state.scan(state.table(TableName.of(name))))
 
 
