@@ -51,6 +51,7 @@ from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.timed.asking import by_spark
 from spark_trickle.maintain.timed.clocks import clocks
 from spark_trickle.maintain.watch import tracing
+from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
 from spark_trickle.storage.versions.state import State
@@ -284,7 +285,10 @@ class Definer:
             if table.schema == HIDDEN_SCHEMA:
                 raise UserError(f"{table} is private state of a stream table and cannot be read")
         now = catalog.at(tx.base)
-        return {name: Pinned(table, now, now, None, name) for name, table in tables.items()}
+        return {
+            name: Pinned(LakeTable(catalog, table.uuid), table, now, now, None, name)
+            for name, table in tables.items()
+        }
 
     def _make(
         self,

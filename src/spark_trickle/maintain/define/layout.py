@@ -205,7 +205,7 @@ def names_after(
         if source in tables:
             view = run.scan(tx.scan(tables[source]))
         else:
-            view = run.scan(pinned[source].after.scan(pinned[source].table))
+            view = run.scan(pinned[source].relation())
         return exp.Table(this=exp.Identifier(this=view, quoted=True))
 
     return name

@@ -28,6 +28,7 @@ from spark_trickle.maintain.records.fast_paths import fast_path_of
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.pinned import pinned_source
 from spark_trickle.maintain.refresh.refresher import Refresher
+from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.records import ROW_ID, ChangePlan, Table, TableName
@@ -181,7 +182,9 @@ class FastPaths:
         known = self._sources.get(stream.uuid)
         if known is None or known[0] is not table:
             compiled = self._refresher.compile(stream)
-            known = table, pinned_source(stream, compiled, stream.sources[0], tx).table
+            (read,) = stream.sources
+            source = LakeTable(self._refresher.engine.catalog, read.uuid)
+            known = table, pinned_source(stream, compiled, read, source, tx).table
             self._sources[stream.uuid] = known
         return known[1]
 

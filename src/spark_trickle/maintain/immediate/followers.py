@@ -21,6 +21,7 @@ from spark_trickle.maintain.refresh.pinned import pinned_source, source_size
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.watch import tracing
+from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.transaction import Transaction
@@ -94,14 +95,16 @@ class Followers:
         late: bool,
     ) -> Kept:
         phases = Phases()
-        before = self.refresher.engine.catalog.at(tx.base)
+        catalog = self.refresher.engine.catalog
+        before = catalog.at(tx.base)
         try:
             compiled = self.refresher.compile(stream)
             pinned = {}
-            for source in stream.sources:
-                found = pinned_source(stream, compiled, source, tx)
-                changes = tx.changes(found.table)
-                pinned[source.name] = replace(found, before=before, changes=changes)
+            for read in stream.sources:
+                source = LakeTable(catalog, read.uuid)
+                found = pinned_source(stream, compiled, read, source, tx)
+                changes = source.changes(found.table, before, tx)
+                pinned[read.name] = replace(found, before=before, changes=changes)
             report = first_report(stream, IMMEDIATE, pinned, phases)
             changed = sum(report.delta_rows.values())
             choice = RESYNC if late else BY_DELTA

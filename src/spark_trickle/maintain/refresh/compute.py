@@ -354,9 +354,8 @@ class Computation:
             return self.catalog.scan(table, self.tx.base)
         shown = self.timed.get(source)
         pinned = self.sources[source if shown is None else shown.source]
-        after = side is Side.AFTER
-        plan = (pinned.after if after else pinned.before).scan(pinned.table)
-        return plan if shown is None else shown.scan(plan, after=after)
+        plan = pinned.relation(side)
+        return plan if shown is None else shown.scan(plan, after=side is Side.AFTER)
 
     def _delta_view(self, source: str) -> str:
         if source in self._deltas:

@@ -185,7 +185,7 @@ def with_clocks(
     """What the clock adds: the moments, and about how many rows crossed between them."""
     rows = dict(report.delta_rows)
     plans = {shown.source: pinned[shown.source] for shown in moved.shown.values()}
-    scanned = {name: source.after.scan(source.table) for name, source in plans.items()}
+    scanned = {name: source.relation() for name, source in plans.items()}
     for name, crossed in moved.crossing(scanned).items():
         rows[pinned[name].name] = rows.get(pinned[name].name, 0) + crossed
     return replace(report, clock=moved.told, delta_rows=rows, spark_queries=moved.spark_queries)

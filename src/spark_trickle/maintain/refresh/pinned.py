@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.errors import NotFoundError, SourceChangedError
+from spark_trickle.ir.types import Side
 from spark_trickle.maintain.define.compiling import columns_used
 from spark_trickle.maintain.records.streams import Dependency, StreamTable
+from spark_trickle.sources.protocol import Position, Source
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName
 from spark_trickle.storage.versions.state import State
@@ -22,15 +25,20 @@ CHANGE_BYTES = 512 << 20
 
 @dataclass(frozen=True)
 class Pinned:
-    """A source of one refresh, in the two states it moves between."""
+    """A source of one refresh, at the two positions it moves between."""
 
+    source: Source[Any]
     table: Table
-    before: State
-    after: State
+    before: Position
+    after: Position
     changes: ChangePlan | None
     """None: the change is not known, only a full run can tell."""
     name: str
     """What the source is called now; ``table`` shows it as the query knows it."""
+
+    def relation(self, side: Side = Side.AFTER) -> ScanPlan:
+        """Its rows before or after."""
+        return self.source.relation(self.table, self.before if side is Side.BEFORE else self.after)
 
     @property
     def changed_rows(self) -> int:
@@ -45,16 +53,20 @@ class Pinned:
 
 
 def pinned_source(
-    stream: StreamTable, compiled: CompiledQuery, source: Dependency, state: State
+    stream: StreamTable,
+    compiled: CompiledQuery,
+    read: Dependency,
+    source: Source[State],
+    state: State,
 ) -> Pinned:
-    """A source in one state, found by its identity; SourceChangedError if it no longer fits."""
-    table = state.find(source.uuid)
+    """A source in one state; SourceChangedError if it no longer fits."""
+    table = source.schema(state)
     if table is None:
-        raise _gone(stream, source, state)
-    faults = source.bound.retyped(table)
+        raise _gone(stream, read, state)
+    faults = read.bound.retyped(table)
     faults += [
         f"column {name} was dropped"
-        for name in source.bound.lacking(table, columns_used(compiled, source))
+        for name in read.bound.lacking(table, columns_used(compiled, read))
     ]
     if faults:
         raise SourceChangedError(
@@ -62,19 +74,19 @@ def pinned_source(
             hint=f"run repair_stream_table({stream.name!r}) if the query still has a meaning, or "
             f"give it another one with ALTER STREAM TABLE {stream.name} AS SELECT …",
         )
-    return Pinned(source.bound.show(source.name, table), state, state, None, str(table))
+    return Pinned(source, read.bound.show(read.name, table), state, state, None, str(table))
 
 
-def _gone(stream: StreamTable, source: Dependency, state: State) -> SourceChangedError:
+def _gone(stream: StreamTable, read: Dependency, state: State) -> SourceChangedError:
     try:
-        state.table(source.name)
+        state.table(read.name)
     except NotFoundError:
         return SourceChangedError(
-            f"{source.name}, which stream table {stream.name} reads, is gone",
+            f"{read.name}, which stream table {stream.name} reads, is gone",
             hint=f"give it another query with ALTER STREAM TABLE {stream.name} AS SELECT …",
         )
     return SourceChangedError(
-        f"{source.name} is not the table that stream table {stream.name} was made over",
+        f"{read.name} is not the table that stream table {stream.name} was made over",
         hint=f"run repair_stream_table({stream.name!r})",
     )
 
@@ -93,10 +105,11 @@ class PinnedState:
         return source.table
 
     def scan(self, table: Table) -> ScanPlan:
-        return self._pinned[table.full_name.key].after.scan(table)
+        source = self._pinned[table.full_name.key]
+        return source.source.relation(table, source.after)
 
 
 def source_size(pinned: Mapping[str, Pinned]) -> tuple[int, int]:
     """The rows and the bytes of all sources."""
-    plans = [source.after.scan(source.table) for source in pinned.values()]
+    plans = [source.relation() for source in pinned.values()]
     return sum(plan.rows for plan in plans), sum(plan.bytes for plan in plans)

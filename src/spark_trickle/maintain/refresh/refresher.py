@@ -54,6 +54,7 @@ from spark_trickle.maintain.refresh.whole import by_text
 from spark_trickle.maintain.timed.asking import clocks_by
 from spark_trickle.maintain.timed.clocks import Clocks, clocks, micros
 from spark_trickle.maintain.timed.here import NotHere, by_rule
+from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.versions.state import State
@@ -229,8 +230,9 @@ class Refresher:
         """Every source in one state, or else at the version that the contents reflect."""
         catalog, compiled = self.engine.catalog, self.compile(stream)
         return {
-            s.name: pinned_source(stream, compiled, s, state or catalog.at(s.version))
+            s.name: pinned_source(stream, compiled, s, source, state or source.at(s.version))
             for s in stream.sources
+            for source in (LakeTable(catalog, s.uuid),)
         }
 
     def _pin(
@@ -245,23 +247,20 @@ class Refresher:
         or as the transaction has it."""
         catalog = self.engine.catalog
         pinned = {}
-        for source in stream.sources:
-            until = catalog.at(max(target, source.version))
-            own = tx if tx is not None and tx.staged_in(source.uuid) else None
-            found = pinned_source(stream, compiled, source, own or until)
+        for read in stream.sources:
+            source = LakeTable(catalog, read.uuid)
+            before, after = source.at(read.version), source.reached(max(target, read.version), tx)
+            found = pinned_source(stream, compiled, read, source, after)
             changes = None
             try:
-                until = catalog.at(own.base) if own is not None else until
-                changes = catalog.changes(found.table, source.version, until.version)
-                if own is not None:
-                    changes = changes.then(own.changes(found.table))
+                changes = source.changes(found.table, before, after)
             except SourceChangedError as error:
                 if asked == "DIFFERENTIAL" and stream.populated:
                     raise SourceChangedError(
                         f"stream table {stream.name} cannot be refreshed by deltas: {error.message}",
                         hint=f"run repair_stream_table({stream.name!r})",
                     ) from None
-            pinned[source.name] = replace(found, before=catalog.at(source.version), changes=changes)
+            pinned[read.name] = replace(found, before=before, changes=changes)
         return pinned
 
     def compile(self, stream: StreamTable) -> CompiledQuery:

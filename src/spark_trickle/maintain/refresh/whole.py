@@ -59,7 +59,7 @@ def by_text(
     stored = tx.scan(TableName.of(stream.name))
     here, plan = None, compiled.normalized
     full_only = isinstance(compiled.verdict, FullOnly)
-    tables = locally.ScannedTables(lambda name, _: pinned[name].after.scan(pinned[name].table))
+    tables = locally.ScannedTables(lambda name, _: pinned[name].relation())
     most = engine.settings.local_rows
     if not full_only and plan is not None and most and few(stored) and tables.few(plan, most):
         names = [column.name for column in stored.table.columns]

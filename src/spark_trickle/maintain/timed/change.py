@@ -41,7 +41,7 @@ class TimedDelta:
 
     def rows(self) -> Rows:
         """Net, with weights; large ones stay with Spark."""
-        crossed = self.shown.crossed(self.source.after.scan(self.source.table))
+        crossed = self.shown.crossed(self.source.relation())
         few = self._changes.empty or self.source.few
         if crossed:
             few = few and sum(plan.bytes for _, plan in crossed) <= CHANGE_BYTES
