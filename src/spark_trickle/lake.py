@@ -12,7 +12,7 @@ from spark_trickle.compat.session import Session
 from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.attach import attach
-from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.maintain.define.definition import Definition
 from spark_trickle.maintain.define.explaining import checked_format
 from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.needed import kept_from

@@ -85,11 +85,11 @@ def test_explain_of_what_is_not_there(shop: Lake) -> None:
 def test_differential_is_strict(shop: Lake, query: str, code: str) -> None:
     """DIFFERENTIAL refuses with code, place and hint what only a full run keeps exact."""
     streams = shop._streams
-    from spark_trickle.maintain.define.definer import Definition
+    from spark_trickle.maintain.define.definition import Definition, check
 
     wanted = Definition(TableName.of("t"), query, refresh_mode="DIFFERENTIAL")
     with pytest.raises(UnsupportedQueryError) as caught:
-        streams._definer.check(wanted, streams._explainer.compiled(query, "spark"))
+        check(wanted, streams._explainer.compiled(query, "spark"))
     assert caught.value.code.startswith(code)
     assert caught.value.hint
     if code != "UNPARTITIONED_WINDOW":

@@ -19,7 +19,7 @@ from spark_trickle.compat.strict import refuse_beyond_pg_ivm
 from spark_trickle.errors import NotFoundError, NoticeWarning, ParseError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import tables_read
-from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.maintain.define.definition import Definition
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.streams import IMMEDIATE, StreamTable
 from spark_trickle.maintain.service import StreamTables

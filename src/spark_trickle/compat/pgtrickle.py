@@ -14,7 +14,7 @@ import pyarrow as pa
 from spark_trickle.compat.functions import FunctionContext, Parameter, PgFunction, scalar
 from spark_trickle.compat.names import table_name
 from spark_trickle.errors import TrickleError, UserError
-from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.maintain.define.definition import Definition
 from spark_trickle.maintain.records.monitor import staleness
 from spark_trickle.maintain.records.streams import SUSPENDED
 

@@ -17,7 +17,8 @@ from spark_trickle.errors import (
     names_hint,
 )
 from spark_trickle.execute.engine import Engine
-from spark_trickle.maintain.define.definer import MODES, Definer, Definition
+from spark_trickle.maintain.define.definer import Definer
+from spark_trickle.maintain.define.definition import MODES, Definition, check
 from spark_trickle.maintain.define.explaining import Explainer
 from spark_trickle.maintain.define.layout import needs_state
 from spark_trickle.maintain.define.preview import preview
@@ -174,14 +175,14 @@ class StreamTables:
         wanted = definition_of(stream, query=query, dialect=dialect)
         with over_tables(self._catalog, wanted) as over:
             compiled = self._explainer.compiled(over.query, over.dialect)
-            self._definer.check(over, compiled)
+            check(over, compiled)
             table = self._catalog.table(TableName.of(stream.name))
             return preview(stream, table, compiled, self.all())
 
     def _set(self, stream: StreamTable, changed: StreamTable) -> None:
         """Give a stream table other settings."""
         if (changed.refresh_mode, changed.fast_path) != (stream.refresh_mode, stream.fast_path):
-            self._definer.check(definition_of(changed), self._refresher.compile(stream))
+            check(definition_of(changed), self._refresher.compile(stream))
         with self._catalog.writing() as connection:
             fresh = _unchanged(connection, stream, changed)
             current = not behind_in(connection, self._catalog, {stream.uuid})

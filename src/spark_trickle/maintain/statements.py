@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
-from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.maintain.define.definition import Definition
 from spark_trickle.maintain.records.monitor import tables_relation
 from spark_trickle.maintain.service import StreamTables
 from spark_trickle.statements import stream as ast

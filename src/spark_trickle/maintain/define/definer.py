@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_trickle.compile import CLOCK_CODE, CompiledQuery, functions_called, render
-from spark_trickle.delta.fast_path import NoFastPath
+from spark_trickle.compile import CompiledQuery, functions_called, render
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import (
@@ -16,10 +15,10 @@ from spark_trickle.errors import (
     DependencyError,
     NotFoundError,
     SourceChangedError,
-    UnsupportedQueryError,
     UserError,
 )
 from spark_trickle.maintain.define.compiling import tables_read
+from spark_trickle.maintain.define.definition import Definition, check
 from spark_trickle.maintain.define.holding import (
     nobody_else,
     same_shape,
@@ -37,7 +36,6 @@ from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import Binding
 from spark_trickle.maintain.records.streams import (
     ACTIVE,
-    FULL,
     Dependency,
     RefreshReport,
     StreamTable,
@@ -46,46 +44,17 @@ from spark_trickle.maintain.refresh.by_text import text_frame
 from spark_trickle.maintain.refresh.outcome import Phases
 from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.refresher import Refresher
-from spark_trickle.maintain.refresh.reserve import LARGEST
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.timed.asking import by_spark
 from spark_trickle.maintain.timed.clocks import clocks
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.sources.lake_table import LakeTable
-from spark_trickle.spark.facts import Meaning
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
 from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
-
-MODES = ("AUTO", "DIFFERENTIAL", "FULL", "IMMEDIATE")
-
-
-@dataclass(frozen=True)
-class Definition:
-    """What a user asks for."""
-
-    name: TableName
-    query: str
-    dialect: str = "spark"
-    schedule: str | None = None
-    refresh_mode: str = "AUTO"
-    initialize: bool = True
-    meaning: Meaning | None = None
-    """None: what the session means now."""
-    views: tuple[str, ...] | None = None
-    """The uuids of the views that the query was written with; None: the same as before."""
-    fast_path: bool = False
-    """Whether commits shall fold their changes into it, whatever the mode."""
-    cluster_by: tuple[str, ...] = ()
-    """What the files of the result are sorted by; none: the key by which its rows are found."""
-
-    @property
-    def by_text(self) -> bool:
-        """Whether no delta is ever asked for, so that no private state is needed."""
-        return self.refresh_mode == FULL and not self.fast_path
 
 
 @dataclass
@@ -185,41 +154,8 @@ class Definer:
         compiled = self.refresher.compiler.compile(
             wanted.query, wanted.dialect, tables, wanted.meaning
         )
-        self.check(wanted, compiled)
+        check(wanted, compiled)
         return compiled
-
-    def check(self, wanted: Definition, compiled: CompiledQuery) -> None:
-        """UnsupportedQueryError if the asked mode cannot maintain the query."""
-        judged = compiled.verdict
-        if isinstance(judged, FullOnly) and wanted.refresh_mode in ("DIFFERENTIAL", "IMMEDIATE"):
-            hint = judged.hint
-            if wanted.refresh_mode == "IMMEDIATE":
-                hint = "; ".join(filter(None, (hint, "or use refresh mode AUTO")))
-            raise UnsupportedQueryError(
-                judged.message, code=judged.code, position=judged.position, hint=hint
-            )
-        if compiled.timed and wanted.refresh_mode == "IMMEDIATE":
-            raise UnsupportedQueryError(
-                "no commit tells when rows come and go with the clock",
-                code=CLOCK_CODE,
-                position=compiled.clock_position,
-                hint="use refresh mode AUTO with a schedule, such as '1m'",
-            )
-        refused = compiled.fast_path
-        if wanted.fast_path and isinstance(refused, NoFastPath):
-            raise UnsupportedQueryError(
-                f"the query cannot be folded at commit: {refused.reason}",
-                code=refused.code,
-                position=compiled.clock_position if compiled.timed else None,
-                hint="leave fast_path out: the stream table is refreshed as its mode says",
-            )
-        top = compiled.topk
-        if top is not None and top.limit + top.offset > LARGEST:
-            raise UnsupportedQueryError(
-                f"ORDER BY with LIMIT keeps at most {LARGEST} rows, OFFSET included",
-                code="TOPK_TOO_LARGE",
-                hint="leave the LIMIT out and apply it when you read the stream table",
-            )
 
     def drop(self, tx: Transaction, streams: list[StreamTable]) -> None:
         """Stage the removal of stream tables and their private state."""

@@ -10,7 +10,7 @@ from spark_trickle.errors import TrickleError
 from spark_trickle.execute.postgres import lookup_in
 from spark_trickle.execute.states import SnapshotState
 from spark_trickle.execute.views import Expanded, expanded, find_view
-from spark_trickle.maintain.define.definer import Definition
+from spark_trickle.maintain.define.definition import Definition
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.sql.postgres import parse_postgres, tables_named
 from spark_trickle.statements.dialect import to_spark
