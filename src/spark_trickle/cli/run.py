@@ -56,6 +56,10 @@ def run(
         while not stopped:
             time.sleep(_LOOK)
         done = scheduler.stop(grace)
+    _end(done)
+
+
+def _end(done: bool) -> None:
     sys.stdout.flush()
     if not done:
         # Threads that still wait for Spark would keep the process: what they do commits or not.

@@ -47,8 +47,7 @@ def headline(node: Node) -> str:  # noqa: C901  one case per operator
     """One operator without its inputs."""
     match node:
         case Scan():
-            side = "" if node.side is Side.AFTER else f"@{node.side.value}"
-            return f"Scan {node.source}{side} [{_names(node.columns)}]"
+            return f"Scan {node.source}{_side(node)} [{_names(node.columns)}]"
         case Values():
             rows = ", ".join(f"({_list(row)})" for row in node.rows)
             return f"Values [{_names(node.columns)}] {rows or '(no rows)'}"
@@ -84,6 +83,10 @@ def headline(node: Node) -> str:  # noqa: C901  one case per operator
             return f"Expand [{_names(node.columns)}] {rows}"
         case _:
             assert_never(node)
+
+
+def _side(node: Scan) -> str:
+    return "" if node.side is Side.AFTER else f"@{node.side.value}"
 
 
 def scalar(expression: exp.Expression) -> str:

@@ -133,10 +133,7 @@ class Lowering:
             case Aggregate():
                 return self._aggregate(node)
             case Distinct():
-                block = replace(self.lower(node.input), weight=None)
-                query = blocks.select(block, blocks.outputs(block))
-                query.set("distinct", exp.Distinct())
-                return blocks.over(query, self.alias(), node.columns, weighted=False)
+                return self._distinct(node)
             case UnionAll():
                 return self._union(node)
             case Negate():
@@ -144,12 +141,7 @@ class Lowering:
             case Window():
                 return self._window(node)
             case TopK():
-                block = self._unweighted(self.lower(node.input), node)
-                if not block.plain():
-                    # ORDER BY 1 would mean the first column.
-                    block = self.derive(block)
-                top = relations.top_k(node, block, self.alias())
-                return blocks.over(top, self.alias(), node.columns, weighted=False)
+                return self._top_k(node)
             case Generate():
                 block = self._reading(self.lower(node.input), column_ids(node.generator))
                 if any(isinstance(item, exp.Join) for item in block.joins) or block.where:
@@ -159,6 +151,20 @@ class Lowering:
                 return relations.expand(node, self._operand(node.input), self.alias())
             case _:
                 assert_never(node)
+
+    def _distinct(self, node: Distinct) -> Block:
+        block = replace(self.lower(node.input), weight=None)
+        query = blocks.select(block, blocks.outputs(block))
+        query.set("distinct", exp.Distinct())
+        return blocks.over(query, self.alias(), node.columns, weighted=False)
+
+    def _top_k(self, node: TopK) -> Block:
+        block = self._unweighted(self.lower(node.input), node)
+        if not block.plain():
+            # ORDER BY 1 would mean the first column.
+            block = self.derive(block)
+        top = relations.top_k(node, block, self.alias())
+        return blocks.over(top, self.alias(), node.columns, weighted=False)
 
     def derive(self, block: Block) -> Block:
         """The block as a finished subquery."""

@@ -111,10 +111,7 @@ class _Translation:
             case Values():
                 return self._values(node)
             case Project():
-                below = self.relation(node.input)
-                prover = self._prover(node.input.columns, below.columns)
-                outputs = tuple(_of_type(prover.prove(e), c) for c, e in node.outputs)
-                return Map(below, (outputs,), _types(outputs))
+                return self._project(node)
             case Filter():
                 below = self.relation(node.input)
                 prover = self._prover(node.input.columns, below.columns)
@@ -146,6 +143,12 @@ class _Translation:
                 raise Unproven("OPERATOR", f"{type(node).__name__.lower()} is left to Spark")
             case _:
                 assert_never(node)
+
+    def _project(self, node: Project) -> ExactPlan:
+        below = self.relation(node.input)
+        prover = self._prover(node.input.columns, below.columns)
+        outputs = tuple(_of_type(prover.prove(e), c) for c, e in node.outputs)
+        return Map(below, (outputs,), _types(outputs))
 
     def _prover(self, columns: Schema, types: ExactColumns) -> Prover:
         return Prover(_inputs(columns, types), self._ansi)

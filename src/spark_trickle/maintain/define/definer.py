@@ -41,7 +41,8 @@ from spark_trickle.maintain.records.streams import (
     StreamTable,
 )
 from spark_trickle.maintain.refresh.by_text import text_frame
-from spark_trickle.maintain.refresh.outcome import Phases
+from spark_trickle.maintain.refresh.filling import RefreshJob, fill
+from spark_trickle.maintain.refresh.outcome import Phases, first_report
 from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
@@ -135,9 +136,9 @@ class Definer:
             report = None
             if wanted.initialize:
                 moved = clocks(compiled.timed, None, stream.clock or 0, partial(by_spark, run))
-                filled = self.refresher.fill(
-                    stream, compiled, choice, tx, run, pinned, phases, moved=moved
-                )
+                report = first_report(stream, stream.refresh_mode, pinned, phases)
+                job = RefreshJob(stream, compiled, choice, pinned, phases, report, moved)
+                filled = fill(self.refresher.engine, job, tx, run)
                 stream, report = filled.moved, filled.report
             elif there is not None:
                 tx.truncate(TableName.of(stream.name))
@@ -256,24 +257,9 @@ class Definer:
                 made[RESULT] = create_alone(tx, wanted.name, compiled, shape, wanted.cluster_by)
         else:
             create_parts(tx, wanted.name, compiled, types, made, wanted.cluster_by)
-        return StreamTable(
-            made[RESULT].uuid,
-            str(wanted.name),
-            wanted.query,
-            wanted.dialect,
-            wanted.schedule,
-            wanted.refresh_mode,
-            status=there.status if there is not None else ACTIVE,
-            segments=segments_of(made),
-            generation=there.generation if there is not None else 0,
-            sources=tuple(
-                Dependency(p.table.uuid, name, tx.base, Binding.of(p.table))
-                for name, p in sorted(pinned.items())
-            ),
-            meaning=run.meaning,
-            fast_path=wanted.fast_path,
-            clock=self.refresher.now() if compiled.clocked else None,
-        )
+        clock = self.refresher.now() if compiled.clocked else None
+        stream = _record(wanted, made, _read(pinned, tx.base), there)
+        return replace(stream, meaning=run.meaning, clock=clock)
 
     def _commit(
         self,
@@ -344,3 +330,32 @@ def _clear(
             hint="drop those first, or keep the names and types of the columns",
         )
     tx.drop_table(table)
+
+
+def _read(pinned: Mapping[str, Pinned], version: int) -> tuple[Dependency, ...]:
+    return tuple(
+        Dependency(source.table.uuid, name, version, Binding.of(source.table))
+        for name, source in sorted(pinned.items())
+    )
+
+
+def _record(
+    wanted: Definition,
+    made: Mapping[str, Table],
+    sources: tuple[Dependency, ...],
+    there: StreamTable | None,
+) -> StreamTable:
+    """A stream table that is new, or defined anew."""
+    return StreamTable(
+        made[RESULT].uuid,
+        str(wanted.name),
+        wanted.query,
+        wanted.dialect,
+        wanted.schedule,
+        wanted.refresh_mode,
+        status=there.status if there is not None else ACTIVE,
+        segments=segments_of(made),
+        generation=there.generation if there is not None else 0,
+        sources=sources,
+        fast_path=wanted.fast_path,
+    )

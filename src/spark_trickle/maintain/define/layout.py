@@ -177,7 +177,7 @@ def state_of(part: Part) -> SumColumns | None:
     )
 
 
-def segments_of(tables: dict[str, Table]) -> tuple[Segment, ...]:
+def segments_of(tables: Mapping[str, Table]) -> tuple[Segment, ...]:
     return tuple(
         Segment(part, table.uuid, str(table)) for part, table in tables.items() if part != RESULT
     )

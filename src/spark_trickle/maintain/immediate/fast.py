@@ -251,16 +251,11 @@ class FastPaths:
                     raise _overtaken(stream)
                 continue
             with _told(stream):
-                if follower.deltas is None:
-                    changes = shown.get(follower.source.uuid)
-                    if changes is None:
-                        continue
-                    follower.changed = changes.num_rows
-                    follower.deltas = follower.folder.group_deltas(changes)
+                deltas = _deltas(follower, shown)
+                if deltas is None:
+                    continue
                 follower.memory.catch_up(self._catalog, newest)
-                fold = follower.folder.fold(
-                    follower.memory.stored(follower.deltas), follower.deltas
-                )
+                fold = follower.folder.fold(follower.memory.stored(deltas), deltas)
                 moved = _moved(connection, follower, fold)
             if stream.uuid in read:
                 shown[stream.uuid] = follower.folder.folded(fold).result
@@ -277,6 +272,17 @@ class FastPaths:
                 memory.moved(newest, version, [(m.rows, m.gone, m.come) for m in moved])
 
         return Late(staged, (record,), done)
+
+
+def _deltas(follower: Follower, shown: dict[str, pa.Table]) -> dict[GroupKey, Sums] | None:
+    """The sums by which its groups change; None if its source, folded before it, did not."""
+    if follower.deltas is None:
+        changes = shown.get(follower.source.uuid)
+        if changes is None:
+            return None
+        follower.changed = changes.num_rows
+        follower.deltas = follower.folder.group_deltas(changes)
+    return follower.deltas
 
 
 def _still_there(seen: StreamTable, now: StreamTable | None) -> StreamTable:

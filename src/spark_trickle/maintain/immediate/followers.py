@@ -16,6 +16,7 @@ from spark_trickle.errors import InvariantError, TrickleError
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.behind import behind
 from spark_trickle.maintain.records.streams import IMMEDIATE, RefreshReport, StreamTable
+from spark_trickle.maintain.refresh.filling import RefreshJob, fill
 from spark_trickle.maintain.refresh.outcome import Phases, first_report
 from spark_trickle.maintain.refresh.pinned import pinned_source, source_size
 from spark_trickle.maintain.refresh.refresher import Refresher
@@ -111,9 +112,8 @@ class Followers:
             if not late and changed > FEW and 2 * changed > source_size(pinned)[0]:
                 choice = ANEW
             with self.refresher.running(stream, tx) as run:
-                filled = self.refresher.fill(
-                    stream, compiled, choice, tx, run, pinned, phases, report
-                )
+                job = RefreshJob(stream, compiled, choice, pinned, phases, report)
+                filled = fill(self.refresher.engine, job, tx, run)
         except TrickleError as error:
             error.message = f"stream table {stream.name} cannot follow the change: {error.message}"
             if isinstance(error, InvariantError):

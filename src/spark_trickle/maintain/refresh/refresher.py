@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_trickle.compile import CompiledQuery, functions_called
-from spark_trickle.delta.segment import RESULT
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import (
     BindError,
@@ -27,32 +26,26 @@ from spark_trickle.errors import (
     UnsupportedQueryError,
 )
 from spark_trickle.execute.engine import Engine
-from spark_trickle.maintain.apply.delta import Applied, apply_delta
 from spark_trickle.maintain.define.compiling import Compiler
-from spark_trickle.maintain.define.layout import stored_parts
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
-from spark_trickle.maintain.refresh.compute import Computation
+from spark_trickle.maintain.refresh.filling import RefreshJob, fill
 from spark_trickle.maintain.refresh.outcome import (
     NOTHING,
     Phases,
     StagedRefresh,
-    bugs_told,
     failed,
     first_report,
     may_differ,
-    moved_record,
     nothing,
     save_refreshes,
     unmoved,
     with_clocks,
 )
 from spark_trickle.maintain.refresh.pinned import Pinned, pinned_source, source_size
-from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.maintain.refresh.strategy import Choice, choose
-from spark_trickle.maintain.refresh.whole import by_text
 from spark_trickle.maintain.timed.asking import clocks_by
-from spark_trickle.maintain.timed.clocks import Clocks, clocks, micros
+from spark_trickle.maintain.timed.clocks import clocks, micros
 from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.spark.facts import Meaning
@@ -156,7 +149,8 @@ class Refresher:
         phases.end("choose")
         with self.running(stream, tx) as run:
             phases.end("start")
-            filled = self.fill(stream, compiled, choice, tx, run, pinned, phases, report, moved)
+            job = RefreshJob(stream, compiled, choice, pinned, phases, report, moved)
+            filled = fill(self.engine, job, tx, run)
         return phases.timed(filled)
 
     def idle(self, stream: StreamTable, target: int, clock: int) -> StagedRefresh | None:
@@ -281,64 +275,6 @@ class Refresher:
         """A run under the stored meaning; the session's, where none was stored."""
         called = functions_called(query, dialect)
         return self.engine.run(tx, meaning or self.engine.meaning(called), called)
-
-    def fill(
-        self,
-        stream: StreamTable,
-        compiled: CompiledQuery,
-        choice: Choice,
-        tx: Transaction,
-        run: Run,
-        pinned: Mapping[str, Pinned],
-        phases: Phases,
-        report: RefreshReport | None = None,
-        moved: Clocks | None = None,
-    ) -> StagedRefresh:
-        """Compute and stage in the way that was chosen."""
-        moved = moved or Clocks()
-        report = report or first_report(stream, stream.refresh_mode, pinned, phases)
-        stored = stored_parts(tx, stream, compiled)
-        whole = any(segment.whole for segment in stream.segments)
-        reason = choice.reason
-        source_rows, source_bytes = source_size(pinned)
-        if choice.mode == "FULL":
-            run.reads(source_bytes)
-        if isinstance(compiled.verdict, FullOnly) or (stream.by_text and not compiled.timed):
-            with bugs_told(stream, compiled):
-                rows = by_text(self.engine, run, tx, stream, compiled, pinned)
-                applied = {RESULT: apply_delta(run, tx, stored[RESULT], rows)}
-        else:
-            reserve = reserve_of(compiled)
-            work = Computation(
-                self.engine.catalog, tx, run, compiled, pinned, stored, reserve, whole, moved.shown
-            )
-            by_delta = choice.mode != "FULL"
-            with bugs_told(stream, compiled):
-                work.differential() if by_delta else work.full()
-            applied, whole = work.applied, work.whole
-            reason = work.refilled or reason
-            if work.idle and not any(map(may_differ, pinned.values())):
-                choice, reason = NOTHING, NOTHING.reason
-        phases.end("compute")
-        reach("refresh-computed")
-        result = applied.get(RESULT, Applied())
-        queries = run.spark_queries + moved.spark_queries
-        report = replace(
-            report,
-            clock=moved.told,
-            effective_mode=choice.mode,
-            reason=reason,
-            rows_inserted=result.inserted,
-            rows_deleted=result.deleted,
-            rows_read=run.rows_read,
-            bytes_read=run.bytes_read,
-            spark_queries=queries,
-            engine="spark" if queries else "local",
-            source_rows=source_rows,
-        )
-        changed = any(part != Applied() for part in applied.values())
-        kept = moved_record(stream, pinned, whole=whole, clock=moved.after)
-        return StagedRefresh(stream, replace(kept, meaning=run.meaning), report, changed)
 
     def _choose(
         self,

@@ -57,8 +57,7 @@ def apply(
     old_views = {v.id: v for v in before.views.values()}
     new_views = {v.id: v for v in after.views.values()}
     if (old, old_schemas, old_views) == (new, new_schemas, new_views):
-        applied.tables = dict(new)
-        return applied
+        return WrittenDdl(dict(new))
     ids.schema_version += 1
     for table in (old[i] for i in old if i not in new):
         _drop_table(connection, table, ids.version)
@@ -69,9 +68,8 @@ def apply(
         applied.changes.append(f"dropped_schema:{schema.id}")
     latest = _without_given_up(latest, old, new)
     latest = replace(latest, views={k: v for k, v in latest.views.items() if v.id in new_views})
-    schema_ids = {}
+    schema_ids = {key: schema.id for key, schema in after.schemas.items()}
     for key, schema in after.schemas.items():
-        schema_ids[key] = schema.id
         if schema.id < 0:
             schema_ids[key] = _create_schema(connection, schema, latest, ids)
             applied.changes.append(f"created_schema:{quoted(schema.name)}")

@@ -120,13 +120,7 @@ def load(connection: Connection, version: int, files: FileSystem) -> Structure:
     }
     columns = _columns(connection, version)
     tags = _table_tags(connection, version)
-    versions: dict[int, int] = dict(
-        connection.execute(
-            "SELECT table_id, max(schema_version) FROM ducklake_schema_versions "
-            "WHERE begin_snapshot <= ? GROUP BY table_id",
-            (version,),
-        )
-    )
+    versions = _schema_versions(connection, version)
     tables = {}
     for number, uuid, schema_id, name, path, relative in connection.execute(
         "SELECT table_id, table_uuid, schema_id, table_name, path, path_is_relative "
@@ -151,6 +145,16 @@ def load(connection: Connection, version: int, files: FileSystem) -> Structure:
         tables[table.full_name.key] = table
     views = _views(connection, version, schemas, tags)
     return Structure({s.name.lower(): s for s in schemas.values()}, tables, views)
+
+
+def _schema_versions(connection: Connection, version: int) -> dict[int, int]:
+    return dict(
+        connection.execute(
+            "SELECT table_id, max(schema_version) FROM ducklake_schema_versions "
+            "WHERE begin_snapshot <= ? GROUP BY table_id",
+            (version,),
+        )
+    )
 
 
 def _views(
