@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from spark_trickle.display import html_rows
 from spark_trickle.storage.files.filesystem import FileSystem
+from spark_trickle.storage.spelling import spelled, split
 
 ROW_ID = "__row_id"
 """Name of the row id column of inlined rows in plans."""
@@ -48,7 +49,7 @@ class TableName:
         """A name from text such as ``t``, ``s.t`` or `` `odd.schema`.`odd name` ``."""
         if isinstance(name, TableName):
             return name
-        parts = _split(name)
+        parts = split(name)
         if len(parts) == 1:
             return cls(DEFAULT_SCHEMA, parts[0])
         return cls(".".join(parts[:-1]), parts[-1])
@@ -61,31 +62,8 @@ class TableName:
     def __str__(self) -> str:
         """Text that ``of`` reads as this name."""
         if self.schema == DEFAULT_SCHEMA:
-            return _part(self.name)
-        return f"{_part(self.schema)}.{_part(self.name)}"
-
-
-def _part(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
-
-
-def _split(text: str) -> list[str]:
-    parts, part, quoted, i = [], "", False, 0
-    while i < len(text):
-        c = text[i]
-        if c == "`":
-            if quoted and text[i + 1 : i + 2] == "`":
-                part += "`"
-                i += 1
-            else:
-                quoted = not quoted
-        elif c == "." and not quoted:
-            parts.append(part)
-            part = ""
-        else:
-            part += c
-        i += 1
-    return [*parts, part]
+            return spelled(self.name)
+        return f"{spelled(self.schema)}.{spelled(self.name)}"
 
 
 @dataclass(frozen=True)
