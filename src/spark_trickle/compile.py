@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from spark_trickle.delta.describe import describe_delta, describe_parts, describe_strategy
 from spark_trickle.delta.fast_path import FastPath, NoFastPath, describe_fast_path, fast_path
-from spark_trickle.delta.needs import Need, needs
+from spark_trickle.delta.keys.needs import Need, needs
 from spark_trickle.delta.parts import delta_part
 from spark_trickle.delta.segment import Part, Strategy, cut
 from spark_trickle.delta.support import FullOnly, Verdict, incremental, obstacle, silent_overflow

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 from sqlglot import exp
 
-from spark_trickle.delta import additive, differentiate, extremum, full_join, parts, preserving
-from spark_trickle.delta import join as join_law
-from spark_trickle.delta import restrict as restriction
-from spark_trickle.delta import touched as touched_law
-from spark_trickle.delta.change import Change, difference
+from spark_trickle.delta import differentiate, parts
+from spark_trickle.delta.keys import restrict as restriction
+from spark_trickle.delta.laws import additive, extremum, full_join, preserving
+from spark_trickle.delta.laws import join as join_law
+from spark_trickle.delta.laws import touched as touched_law
+from spark_trickle.delta.laws.change import Change, difference
 from spark_trickle.ir.nodes import Aggregate, Filter, Join, Node, OuterJoin, Scan, UnionAll
 from spark_trickle.ir.scalars import ref
 from spark_trickle.ir.types import Column, Schema, Side

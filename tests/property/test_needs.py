@@ -11,8 +11,8 @@ import pytest
 from sqlglot import exp
 
 from spark_trickle.compile import PartDelta, compile_query
-from spark_trickle.delta import needs
-from spark_trickle.delta.needs import by_deltas
+from spark_trickle.delta.keys import needs
+from spark_trickle.delta.keys.needs import by_deltas
 from spark_trickle.ir.nodes import AntiJoin, OuterJoin
 from spark_trickle.ir.types import WEIGHT, Side
 from spark_trickle.maintain.gather import nearby as near

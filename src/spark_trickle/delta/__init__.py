@@ -1,1 +1,1 @@
-"""How each operator changes when its inputs change: one family per file, its law on line 1."""
+"""How a plan changes when its inputs change: laws by operator, the keys that matter, and the parts that keep state."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from spark_trickle.delta.needs import Need
+from spark_trickle.delta.keys.needs import Need
 from spark_trickle.delta.segment import RESULT, Part, Strategy
 from spark_trickle.ir.explain import explain, headline
 from spark_trickle.ir.nodes import Node

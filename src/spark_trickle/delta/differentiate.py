@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from spark_trickle.delta.change import Change
-from spark_trickle.delta.full_join import delta_full_join
-from spark_trickle.delta.join import delta_join
-from spark_trickle.delta.linear import delta_linear, delta_scan, delta_union
-from spark_trickle.delta.preserving import delta_preserving
-from spark_trickle.delta.touched import delta_keyed
+from spark_trickle.delta.laws.change import Change
+from spark_trickle.delta.laws.full_join import delta_full_join
+from spark_trickle.delta.laws.join import delta_join
+from spark_trickle.delta.laws.linear import delta_linear, delta_scan, delta_union
+from spark_trickle.delta.laws.preserving import delta_preserving
+from spark_trickle.delta.laws.touched import delta_keyed
 from spark_trickle.ir.nodes import (
     Aggregate,
     AntiJoin,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from spark_trickle.delta.touched import Keyed, keys_of
+from spark_trickle.delta.laws.touched import Keyed, keys_of
 from spark_trickle.ir.nodes import Filter, Node, Project, Scan
 from spark_trickle.ir.scalars import column_id
 from spark_trickle.ir.types import Schema, TableSchema

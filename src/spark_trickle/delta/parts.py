@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from spark_trickle.delta.additive import StoredState, delta_state
-from spark_trickle.delta.change import Change, difference
 from spark_trickle.delta.differentiate import differentiate
-from spark_trickle.delta.extremum import delta_extremum
-from spark_trickle.delta.restrict import KeySet, key_set, null_safe_equal, restrict
+from spark_trickle.delta.keys.restrict import KeySet, key_set, null_safe_equal, restrict
+from spark_trickle.delta.laws.additive import StoredState, delta_state
+from spark_trickle.delta.laws.change import Change, difference
+from spark_trickle.delta.laws.extremum import delta_extremum
+from spark_trickle.delta.laws.touched import Keyed, keys_of
 from spark_trickle.delta.segment import Part, Strategy, core
-from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.ir.nodes import Aggregate, Filter, Node, Project, Scan, SemiJoin
 from spark_trickle.ir.types import Schema, Side
 from spark_trickle.ir.walk import ColumnIds, fresh_ids, scans, with_children

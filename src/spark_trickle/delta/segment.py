@@ -22,9 +22,9 @@ from enum import Enum
 
 from sqlglot import exp
 
+from spark_trickle.delta.laws.touched import Keyed, keys_of
 from spark_trickle.delta.layout import clustered, likely_key
 from spark_trickle.delta.state import AggregateState, finalised, state_of
-from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.ir.aggregates import Extremum, Other, classify
 from spark_trickle.ir.explain import explain
 from spark_trickle.ir.nodes import (

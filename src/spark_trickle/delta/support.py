@@ -8,8 +8,8 @@ from typing import assert_never
 
 from sqlglot import exp
 
+from spark_trickle.delta.laws.touched import Keyed, keys_of
 from spark_trickle.delta.segment import Part, Strategy, core
-from spark_trickle.delta.touched import Keyed, keys_of
 from spark_trickle.errors import Position
 from spark_trickle.ir.decimals import decimal_parameters
 from spark_trickle.ir.explain import headline

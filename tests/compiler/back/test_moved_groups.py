@@ -13,7 +13,7 @@ import pytest
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, compile_query
-from spark_trickle.delta import additive
+from spark_trickle.delta.laws import additive
 from spark_trickle.ir.nodes import Node, OuterJoin
 from spark_trickle.ir.types import Side
 from spark_trickle.ir.walk import nodes

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.delta.needs import Need, Origins
+from spark_trickle.delta.keys.needs import Need, Origins
 from spark_trickle.ir.types import Side
 from spark_trickle.maintain.gather.sieve import may_pass
 from spark_trickle.storage.files.types import arrow_type

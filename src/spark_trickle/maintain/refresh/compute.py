@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, PartDelta, render
-from spark_trickle.delta.needs import Need, Origins, by_deltas
+from spark_trickle.delta.keys.needs import Need, Origins, by_deltas
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.views import viewed
 from spark_trickle.errors import ExecutionError

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.delta.additive import (
+from spark_trickle.delta.keys.restrict import KeySet, restrict
+from spark_trickle.delta.laws.additive import (
     StoredState,
     TouchedGroups,
     alive,
@@ -22,8 +23,7 @@ from spark_trickle.delta.additive import (
     stored_rows,
     touched_groups,
 )
-from spark_trickle.delta.change import Change, difference, only_inserts
-from spark_trickle.delta.restrict import KeySet, restrict
+from spark_trickle.delta.laws.change import Change, difference, only_inserts
 from spark_trickle.ir.aggregates import Extremum
 from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, SemiJoin, UnionAll
 from spark_trickle.ir.scalars import conjunction, disjunction, ref

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.delta.change import Change, difference, total
-from spark_trickle.delta.equalities import across, equal_pairs
-from spark_trickle.delta.restrict import key_set, restrict, worth_restricting
+from spark_trickle.delta.keys.equalities import across, equal_pairs
+from spark_trickle.delta.keys.restrict import key_set, restrict, worth_restricting
+from spark_trickle.delta.laws.change import Change, difference, total
 from spark_trickle.ir.nodes import AntiJoin, Filter, Node, OuterJoin, SemiJoin
 from spark_trickle.ir.scalars import conjunction, ref
 from spark_trickle.ir.types import Column, Schema

@@ -14,7 +14,7 @@ from typing import TypeVar, assert_never
 
 from sqlglot import exp
 
-from spark_trickle.delta.equalities import Classes, equal_pairs, same_column
+from spark_trickle.delta.keys.equalities import Classes, equal_pairs, same_column
 from spark_trickle.ir.nodes import (
     Aggregate,
     AntiJoin,

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from spark_trickle.delta.equalities import Classes, across, equal_pairs
+from spark_trickle.delta.keys.equalities import Classes, across, equal_pairs
 from spark_trickle.ir.nodes import (
     Aggregate,
     AntiJoin,

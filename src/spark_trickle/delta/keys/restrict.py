@@ -11,8 +11,8 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from spark_trickle.delta.equalities import Classes, across, equal_pairs, keys_together
-from spark_trickle.delta.narrow import key_sources
+from spark_trickle.delta.keys.equalities import Classes, across, equal_pairs, keys_together
+from spark_trickle.delta.keys.narrow import key_sources
 from spark_trickle.ir.nodes import (
     Aggregate,
     AntiJoin,

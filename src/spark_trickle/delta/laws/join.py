@@ -9,9 +9,9 @@ from collections import deque
 
 from sqlglot import exp
 
-from spark_trickle.delta.change import Change, total
-from spark_trickle.delta.equalities import across, equal_pairs
-from spark_trickle.delta.restrict import key_set, restrict, worth_restricting
+from spark_trickle.delta.keys.equalities import across, equal_pairs
+from spark_trickle.delta.keys.restrict import key_set, restrict, worth_restricting
+from spark_trickle.delta.laws.change import Change, total
 from spark_trickle.ir.nodes import Join, Node
 from spark_trickle.ir.types import Schema
 from spark_trickle.ir.walk import ColumnIds

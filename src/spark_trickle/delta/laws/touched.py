@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_trickle.delta.change import Change, difference
-from spark_trickle.delta.restrict import key_set, restrict
+from spark_trickle.delta.keys.restrict import key_set, restrict
+from spark_trickle.delta.laws.change import Change, difference
 from spark_trickle.ir.nodes import Aggregate, Distinct, Node, TopK, Window
 from spark_trickle.ir.types import Schema
 from spark_trickle.ir.walk import ColumnIds, with_children

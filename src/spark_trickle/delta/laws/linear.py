@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_trickle.delta.change import Change
+from spark_trickle.delta.laws.change import Change
 from spark_trickle.ir.nodes import Expand, Filter, Generate, Negate, Node, Project, Scan, UnionAll
 from spark_trickle.ir.types import Side
 

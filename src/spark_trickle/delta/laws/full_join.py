@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.delta.change import Change, difference, total
-from spark_trickle.delta.equalities import keys_together
-from spark_trickle.delta.preserving import delta_preserving, key_pairs
-from spark_trickle.delta.restrict import KeySet, restrict
+from spark_trickle.delta.keys.equalities import keys_together
+from spark_trickle.delta.keys.restrict import KeySet, restrict
+from spark_trickle.delta.laws.change import Change, difference, total
+from spark_trickle.delta.laws.preserving import delta_preserving, key_pairs
 from spark_trickle.ir.nodes import (
     AntiJoin,
     Node,

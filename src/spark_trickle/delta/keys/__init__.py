@@ -1,0 +1,1 @@
+"""Which rows matter: those that a key ties to a change."""
