@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, assert_never
 import pyarrow as pa
 
 from spark_trickle.errors import InvalidDataError, NotFoundError, UserError, names_hint
-from spark_trickle.execute import appended, ddl, listing, rows, views
-from spark_trickle.execute.listing import NoStreams, Streams
+from spark_trickle.execute import ddl, views
+from spark_trickle.execute.dml import appended, rows
+from spark_trickle.execute.dml.restore import has_null, restore
 from spark_trickle.execute.namespace import Namespace
-from spark_trickle.execute.restore import has_null, restore
+from spark_trickle.execute.show import listing
+from spark_trickle.execute.show.listing import NoStreams, Streams
 from spark_trickle.execute.states import StatementState, TransactionState, table_name
 from spark_trickle.settings import Settings
 from spark_trickle.spark.facts import Meaning, facts_of
@@ -36,7 +38,7 @@ from spark_trickle.storage.records import (
 from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from spark_trickle.execute.modify import Target
+    from spark_trickle.execute.dml.modify import Target
     from spark_trickle.execute.query import QueryRunner
     from spark_trickle.spark.desks import Desks
     from spark_trickle.spark.frames import Frames
@@ -219,7 +221,7 @@ class Engine:
                 f"{type(data).__name__} cannot be appended to {table}",
                 hint="give a Spark DataFrame, a pyarrow Table, a pandas frame or a list of dicts",
             )
-        from spark_trickle.execute.insert import stage_by_name
+        from spark_trickle.execute.dml.insert import stage_by_name
 
         writer = self._writer(state)
         return writer.insert(table, stage_by_name(writer, data, table))
@@ -277,7 +279,7 @@ class Engine:
                     tx.truncate(table)
                 records = pa.Table.from_pylist(plain, schema=arrow_schema(table.columns))
                 return tx.insert_rows(table, records)
-        from spark_trickle.execute.insert import stage_by_name, stage_query
+        from spark_trickle.execute.dml.insert import stage_by_name, stage_query
 
         runner = self._runner(sql, state, statement.ctes, self._frames_for_changes)
         runner.replaced = rows.default_splices(columns, sql, statement.source)
@@ -294,8 +296,8 @@ class Engine:
     def _modify(
         self, sql: str, statement: ast.Update | ast.Delete | ast.Merge, state: TransactionState
     ) -> int:
-        from spark_trickle.execute import modify
-        from spark_trickle.execute.merge import MergeRunner
+        from spark_trickle.execute.dml import modify
+        from spark_trickle.execute.dml.merge import MergeRunner
 
         tx = state.tx
         table = tx.table(table_name(statement.target))
@@ -323,7 +325,7 @@ class Engine:
         table: Table,
         frames: Frames,
     ) -> Target:
-        from spark_trickle.execute.modify import open_target
+        from spark_trickle.execute.dml.modify import open_target
 
         span = None if isinstance(statement, ast.Merge) else statement.condition
         condition = None if span is None else sql[span.start : span.end]
@@ -341,7 +343,7 @@ class Engine:
                 "CREATE TABLE … AS SELECT takes its columns from the query",
                 hint="leave the column list out, or create the table first and INSERT",
             )
-        from spark_trickle.execute.insert import stage_query
+        from spark_trickle.execute.dml.insert import stage_query
         from spark_trickle.spark.types import type_text
 
         frame = self._runner(sql, state, None, self._frames_for_changes).query(statement.query)

@@ -18,8 +18,8 @@ from spark_trickle.errors import (
     UserError,
     names_hint,
 )
-from spark_trickle.execute import information, listing
-from spark_trickle.execute.listing import NoStreams, Streams, visible
+from spark_trickle.execute.show import information, listing
+from spark_trickle.execute.show.listing import NoStreams, Streams, visible
 from spark_trickle.execute.states import SnapshotState, StatementState, table_name, version_at
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import Frames

@@ -134,14 +134,14 @@ def _bound(sql: str, state: StatementState) -> BoundQuery:
 
 
 def _hint(state: StatementState, name: str, known: Iterable[str]) -> str:
-    from spark_trickle.execute.listing import views, visible
+    from spark_trickle.execute.show.listing import views, visible
 
     things = [*map(str, visible(state)), *map(str, views(state))]
     return names_hint(name, {*things, *known})
 
 
 def find_view(state: StatementState, name: TableName) -> View | None:
-    from spark_trickle.execute.listing import view
+    from spark_trickle.execute.show.listing import view
 
     return view(state, name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.execute.definitions import full_name, text
+from spark_trickle.execute.show.definitions import full_name, text
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.timed.clocks import spelled

@@ -9,7 +9,7 @@ from typing import Protocol, assert_never
 import pyarrow as pa
 
 from spark_trickle.errors import NotFoundError, names_hint
-from spark_trickle.execute import definitions
+from spark_trickle.execute.show import definitions
 from spark_trickle.execute.states import SnapshotState, StatementState, TransactionState, table_name
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.cursor import Name

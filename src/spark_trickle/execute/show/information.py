@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from spark_trickle.errors import TrickleError
-from spark_trickle.execute import definitions, listing
-from spark_trickle.execute.listing import Streams
+from spark_trickle.execute.show import definitions, listing
+from spark_trickle.execute.show.listing import Streams
 from spark_trickle.execute.states import StatementState
 from spark_trickle.storage.records import Table, View
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.errors import BindError, ExecutionError, Position
-from spark_trickle.execute.modify import (
+from spark_trickle.execute.dml.modify import (
     Target,
     add_value,
     affected_once,

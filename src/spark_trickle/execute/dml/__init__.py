@@ -1,0 +1,3 @@
+"""Statements that change rows."""
+
+from __future__ import annotations

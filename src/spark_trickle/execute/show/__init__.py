@@ -1,0 +1,3 @@
+"""Statements that tell what the catalog has."""
+
+from __future__ import annotations
