@@ -9,12 +9,12 @@ from sqlglot import exp
 from spark_trickle.ir.nodes import Node, Order
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import extended
+from spark_trickle.sql.bind.clauses.limits import cut_of, cut_rows, only
+from spark_trickle.sql.bind.clauses.select import SelectBinder
+from spark_trickle.sql.bind.clauses.set_operations import combine
 from spark_trickle.sql.bind.expressions import Binder
-from spark_trickle.sql.bind.limits import cut_of, cut_rows, only
 from spark_trickle.sql.bind.scope import Field, of_relation
-from spark_trickle.sql.bind.select import SelectBinder
 from spark_trickle.sql.bind.session import Environment, NamedPlan, Unbuildable
-from spark_trickle.sql.bind.set_operations import combine
 
 
 def bind_query(tree: exp.Expr, environment: Environment) -> NamedPlan:

@@ -8,7 +8,6 @@ from decimal import ROUND_HALF_UP, Decimal
 from sqlglot import exp
 
 from spark_trickle.sql.pg import types as t
-from spark_trickle.sql.pg.casts import converted
 from spark_trickle.sql.pg.expressions import Expressions
 from spark_trickle.sql.pg.queries import (
     Lookup,
@@ -18,6 +17,7 @@ from spark_trickle.sql.pg.queries import (
     query_in,
     relation_in,
 )
+from spark_trickle.sql.pg.rules.casts import converted
 from spark_trickle.sql.pg.types import PgType, refuse
 from spark_trickle.sql.pg.values import PgValue, number
 

@@ -7,14 +7,21 @@ from typing import Any
 
 from sqlglot import exp
 
-from spark_trickle.sql.pg import numbers, texts, times
 from spark_trickle.sql.pg import types as t
-from spark_trickle.sql.pg.aggregates import AGGREGATES, WINDOWS, aggregate, counted, ranked, widened
-from spark_trickle.sql.pg.casts import coerced, converted
-from spark_trickle.sql.pg.functions import function
 from spark_trickle.sql.pg.literals import interval, number_literal
 from spark_trickle.sql.pg.meeting import PgScope, bracketed, met, named, opposite
 from spark_trickle.sql.pg.parts import all_known
+from spark_trickle.sql.pg.rules import numbers, texts, times
+from spark_trickle.sql.pg.rules.aggregates import (
+    AGGREGATES,
+    WINDOWS,
+    aggregate,
+    counted,
+    ranked,
+    widened,
+)
+from spark_trickle.sql.pg.rules.casts import coerced, converted
+from spark_trickle.sql.pg.rules.functions import function
 from spark_trickle.sql.pg.types import PgType, common, from_postgres, length_of, refusal, refuse
 from spark_trickle.sql.pg.values import PgValue, call, number, text
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from spark_trickle.sql.pg import types as t
-from spark_trickle.sql.pg.casts import coerced
+from spark_trickle.sql.pg.rules.casts import coerced
 from spark_trickle.sql.pg.types import PgType
 from spark_trickle.sql.pg.values import PgValue
 

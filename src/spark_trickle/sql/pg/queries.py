@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from spark_trickle.sql.pg import types as t
-from spark_trickle.sql.pg.casts import coerced
 from spark_trickle.sql.pg.expressions import Expressions
 from spark_trickle.sql.pg.naming import output_name
 from spark_trickle.sql.pg.parts import all_known
+from spark_trickle.sql.pg.rules.casts import coerced
 from spark_trickle.sql.pg.types import PgType, common, refusal, refuse
 from spark_trickle.sql.pg.values import PgValue, call
 

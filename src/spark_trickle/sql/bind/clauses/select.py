@@ -10,17 +10,17 @@ from spark_trickle.ir.nodes import Distinct, Filter, Node, Order, Project, TopK
 from spark_trickle.ir.scalars import enclosed, ref
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import boolean, by_id, extended, project
+from spark_trickle.sql.bind.clauses.from_clause import FromClause
+from spark_trickle.sql.bind.clauses.generators import generate
+from spark_trickle.sql.bind.clauses.grouping import GroupBy, Grouping, contains_aggregate
+from spark_trickle.sql.bind.clauses.grouping_sets import groups_of
+from spark_trickle.sql.bind.clauses.limits import cut_of, cut_rows, only, total
+from spark_trickle.sql.bind.clauses.windows import with_named_windows, with_windows
 from spark_trickle.sql.bind.expressions import Binder, BindQuery
-from spark_trickle.sql.bind.from_clause import FromClause
-from spark_trickle.sql.bind.generators import generate
-from spark_trickle.sql.bind.grouping import GroupBy, Grouping, contains_aggregate
-from spark_trickle.sql.bind.grouping_sets import groups_of
-from spark_trickle.sql.bind.limits import cut_of, cut_rows, only, total
 from spark_trickle.sql.bind.naming import output_name
 from spark_trickle.sql.bind.scope import Scope
 from spark_trickle.sql.bind.session import Environment, NamedPlan, Unbuildable
 from spark_trickle.sql.bind.subqueries.conditions import restrict, with_values
-from spark_trickle.sql.bind.windows import with_named_windows, with_windows
 from spark_trickle.sql.types.functions import is_generator
 from spark_trickle.sql.types.infer import require_boolean
 

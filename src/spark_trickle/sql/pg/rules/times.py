@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from spark_trickle.sql.pg import types as t
-from spark_trickle.sql.pg.casts import coerced
 from spark_trickle.sql.pg.literals import Interval
+from spark_trickle.sql.pg.rules.casts import coerced
 from spark_trickle.sql.pg.types import numeric, refuse
 from spark_trickle.sql.pg.values import PgValue, Rule, binary, call, cast, number, text
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from spark_trickle.sql.pg import numbers, texts, times
 from spark_trickle.sql.pg import types as t
-from spark_trickle.sql.pg.casts import coerced
+from spark_trickle.sql.pg.rules import numbers, texts, times
+from spark_trickle.sql.pg.rules.casts import coerced
 from spark_trickle.sql.pg.types import as_numeric, common, numeric, refuse
 from spark_trickle.sql.pg.values import PgValue, Rule, binary, call, cast, either, number
 

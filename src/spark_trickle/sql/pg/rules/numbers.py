@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from spark_trickle.sql.pg import types as t
-from spark_trickle.sql.pg.casts import coerced
+from spark_trickle.sql.pg.rules.casts import coerced
 from spark_trickle.sql.pg.types import DIGITS, PgType, as_numeric, common, numeric, refusal, refuse
 from spark_trickle.sql.pg.values import PgValue, binary, call, cast, either, failing, let, number
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from spark_trickle.sql.pg import numbers
 from spark_trickle.sql.pg import types as t
-from spark_trickle.sql.pg.casts import coerced
+from spark_trickle.sql.pg.rules import numbers
+from spark_trickle.sql.pg.rules.casts import coerced
 from spark_trickle.sql.pg.types import refuse
 from spark_trickle.sql.pg.values import PgValue, call, cast
 

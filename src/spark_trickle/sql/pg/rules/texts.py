@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from spark_trickle.sql.pg import types as t
-from spark_trickle.sql.pg.casts import coerced, converted
+from spark_trickle.sql.pg.rules.casts import coerced, converted
 from spark_trickle.sql.pg.types import refuse
 from spark_trickle.sql.pg.values import (
     PgValue,

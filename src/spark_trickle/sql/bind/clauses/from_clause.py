@@ -12,9 +12,9 @@ from spark_trickle.ir.nodes import Scan, Values
 from spark_trickle.ir.types import Column, TableSchema
 from spark_trickle.ir.walk import fresh_copy
 from spark_trickle.sql.bind.build import constant_row
+from spark_trickle.sql.bind.clauses.generators import generate
+from spark_trickle.sql.bind.clauses.joins import Side, join, lateral_join
 from spark_trickle.sql.bind.expressions import Binder, BindQuery
-from spark_trickle.sql.bind.generators import generate
-from spark_trickle.sql.bind.joins import Side, join, lateral_join
 from spark_trickle.sql.bind.scope import Field, Scope, of_relation
 from spark_trickle.sql.bind.session import Environment, NamedPlan, Unbuildable
 from spark_trickle.sql.bind.view import bind_view

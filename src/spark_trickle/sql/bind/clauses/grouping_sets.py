@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
-from spark_trickle.sql.bind.grouping import GroupBy
+from spark_trickle.sql.bind.clauses.grouping import GroupBy
 
 Bind = Callable[[exp.Expr], exp.Expression]
 """Binds one element of GROUP BY: an expression, an ordinal or an alias."""
