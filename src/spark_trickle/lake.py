@@ -25,7 +25,7 @@ from spark_trickle.maintain.watch.overview import Edge, edges
 from spark_trickle.maintain.watch.recommend import Recommendation
 from spark_trickle.running import Statements
 from spark_trickle.spark.interrupts import interruptible_methods
-from spark_trickle.statements.parameters import Arguments
+from spark_trickle.statements.text.parameters import Arguments
 from spark_trickle.storage.records import Said, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
 from spark_trickle.storage.versions.change_summary import ChangeSummary

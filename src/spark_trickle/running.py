@@ -18,7 +18,7 @@ from spark_trickle.maintain.service import StreamTables
 from spark_trickle.maintain.statements import StreamStatements
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.dialect import is_listing, translated
-from spark_trickle.statements.parameters import in_users_text
+from spark_trickle.statements.text.parameters import in_users_text
 from spark_trickle.storage.versions import retrying
 
 if TYPE_CHECKING:

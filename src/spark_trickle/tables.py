@@ -13,7 +13,7 @@ from spark_trickle.execute.states import TransactionState
 from spark_trickle.maintain.records import batches
 from spark_trickle.running import Statements
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.splices import quoted
+from spark_trickle.statements.text.splices import quoted
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
 

@@ -16,8 +16,8 @@ from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
 from spark_trickle.statements.dialect import is_listing
 from spark_trickle.statements.foreign import foreign_query
-from spark_trickle.statements.parameters import Arguments, in_users_text
 from spark_trickle.statements.stream import parse_stream_statement
+from spark_trickle.statements.text.parameters import Arguments, in_users_text
 from spark_trickle.storage.records import Said, TableName
 from spark_trickle.storage.versions.transaction import Record, Transaction
 

@@ -6,9 +6,9 @@ import pytest
 
 from spark_trickle.errors import ParseError
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.names import find_tables
 from spark_trickle.statements.parse import parse_statement
-from spark_trickle.statements.splices import TextBuilder, splice_names
+from spark_trickle.statements.text.names import find_tables
+from spark_trickle.statements.text.splices import TextBuilder, splice_names
 
 
 def spliced(sql: str, known: frozenset[str] | None = None) -> str:

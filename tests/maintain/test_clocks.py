@@ -140,7 +140,7 @@ def _run(lake: Lake) -> Any:
 
 def _compare(run: Any, found: list[TimeEdge], clock: int) -> None:
     """Each filter over the values next to its edge: Spark's own comparison, with the clock as text."""
-    from spark_trickle.statements.clock import at_moment
+    from spark_trickle.statements.text.clock import at_moment
 
     tests, wanted = [], []
     for edge, value in zip(found, by_spark(run, [(edge, clock) for edge in found]), strict=True):

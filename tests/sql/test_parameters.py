@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from spark_trickle import BindError, NotFoundError, ParseError, TrickleError, UserError
-from spark_trickle.statements.parameters import bound
+from spark_trickle.statements.text.parameters import bound
 from spark_trickle.storage.read.reader import read_scan
 
 COLUMNS = (

@@ -20,7 +20,7 @@ from spark_trickle import Lake, TrickleError
 from spark_trickle.compat.calls import _call_of
 from spark_trickle.compat.names import name_and_columns, table_name
 from spark_trickle.statements.foreign import foreign_query
-from spark_trickle.statements.tokens import statement_spans
+from spark_trickle.statements.text.tokens import statement_spans
 from support.values import shown
 
 _DIRECTIVE = re.compile(r"^\s*--\s*(refused|lake only)\s*:?\s*(.*)$", re.MULTILINE)

@@ -27,7 +27,7 @@ import pytest
 import spark_trickle
 from spark_trickle.statements.parse import parse_statement
 from spark_trickle.statements.stream import parse_stream_statement
-from spark_trickle.statements.tokens import split_statements
+from spark_trickle.statements.text.tokens import split_statements
 from support import duck
 
 

@@ -62,7 +62,7 @@ def sql(
     ] = None,
 ) -> None:
     """Run statements and show their answers."""
-    from spark_trickle.statements.tokens import split_statements
+    from spark_trickle.statements.text.tokens import split_statements
 
     statements = split_statements(_text(statement, file), dialect)
     if not statements:

@@ -15,7 +15,7 @@ from spark_trickle.cli.answers import answer
 from spark_trickle.cli.opening import DataPathOption, LakeOption, open_lake
 from spark_trickle.cli.output import Format
 from spark_trickle.errors import ParseError, TrickleError, UserError
-from spark_trickle.statements.tokens import all_tokens, split_statements
+from spark_trickle.statements.text.tokens import all_tokens, split_statements
 
 if TYPE_CHECKING:
     from spark_trickle.compat.session import Session

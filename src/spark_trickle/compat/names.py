@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spark_trickle.errors import UserError
-from spark_trickle.statements.cursor import Cursor
-from spark_trickle.statements.tokens import TokenKind
+from spark_trickle.statements.text.cursor import Cursor
+from spark_trickle.statements.text.tokens import TokenKind
 from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
 
 PUBLIC = ("public", "pg_catalog")

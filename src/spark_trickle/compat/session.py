@@ -7,8 +7,8 @@ from typing import Any
 
 from spark_trickle.errors import UserError
 from spark_trickle.statements import script
-from spark_trickle.statements.cursor import Cursor
-from spark_trickle.statements.parameters import Arguments
+from spark_trickle.statements.text.cursor import Cursor
+from spark_trickle.statements.text.parameters import Arguments
 from spark_trickle.transaction import (
     READ_COMMITTED,
     REPEATABLE_READ,

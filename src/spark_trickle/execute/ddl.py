@@ -17,7 +17,7 @@ from spark_trickle.errors import (
 from spark_trickle.execute import views
 from spark_trickle.execute.states import TransactionState, table_name
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.cursor import Name
+from spark_trickle.statements.text.cursor import Name
 from spark_trickle.storage.files.types import parse_spark
 from spark_trickle.storage.records import NewColumn, Table, TableName, View
 from spark_trickle.storage.versions.transaction import Transaction

@@ -21,8 +21,8 @@ from spark_trickle.settings import Settings
 from spark_trickle.spark.facts import Meaning, facts_of
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.cursor import Span
-from spark_trickle.statements.splices import quoted
+from spark_trickle.statements.text.cursor import Span
+from spark_trickle.statements.text.splices import quoted
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema, make_column, parse_spark
 from spark_trickle.storage.files.values import plain, plain_value

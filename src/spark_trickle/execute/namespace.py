@@ -5,8 +5,8 @@ from __future__ import annotations
 from spark_trickle.errors import AlreadyExistsError, UserError
 from spark_trickle.sql import postgres
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.qualify import in_schema, query_in_schema
-from spark_trickle.statements.splices import Spliced
+from spark_trickle.statements.text.qualify import in_schema, query_in_schema
+from spark_trickle.statements.text.splices import Spliced
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName, View
 

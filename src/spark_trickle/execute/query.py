@@ -29,10 +29,10 @@ from spark_trickle.statements.conditions import (
     bound_value,
     conditions_by_place,
 )
-from spark_trickle.statements.cursor import Span
 from spark_trickle.statements.files import Files, parse_files
-from spark_trickle.statements.names import TableReference, cte_names, find_tables
-from spark_trickle.statements.splices import Splice, Spliced, TextBuilder, splice_names
+from spark_trickle.statements.text.cursor import Span
+from spark_trickle.statements.text.names import TableReference, cte_names, find_tables
+from spark_trickle.statements.text.splices import Splice, Spliced, TextBuilder, splice_names
 from spark_trickle.storage.records import ScanPlan, Table, View
 
 if TYPE_CHECKING:

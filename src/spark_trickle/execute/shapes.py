@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_trickle.errors import InvalidDataError, UserError
 from spark_trickle.statements import ddl
-from spark_trickle.statements.cursor import Cursor
+from spark_trickle.statements.text.cursor import Cursor
 from spark_trickle.storage.records import NewColumn
 
 _FLAT: tuple[tuple[Any, str], ...] = (

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from spark_trickle.errors import BindError, NotFoundError
-from spark_trickle.statements.cursor import Name
+from spark_trickle.statements.text.cursor import Name
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import DEFAULT_SCHEMA, ScanPlan, Table, TableName
 from spark_trickle.storage.versions.history import moment_of

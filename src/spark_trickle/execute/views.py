@@ -21,9 +21,9 @@ from spark_trickle.errors import (
 from spark_trickle.execute.states import StatementState, table_name
 from spark_trickle.ir.types import Column, TableSchema
 from spark_trickle.sql.bind.plan import BoundQuery, bind
-from spark_trickle.statements.names import TableReference, find_tables
-from spark_trickle.statements.splices import Splice, Spliced, TextBuilder, quoted, splice_names
-from spark_trickle.statements.tokens import tokenize
+from spark_trickle.statements.text.names import TableReference, find_tables
+from spark_trickle.statements.text.splices import Splice, Spliced, TextBuilder, quoted, splice_names
+from spark_trickle.statements.text.tokens import tokenize
 from spark_trickle.storage.records import DEFAULT_SCHEMA, Table, TableName, View
 from spark_trickle.storage.versions.transaction import Transaction
 

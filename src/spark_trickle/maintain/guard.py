@@ -14,7 +14,7 @@ from spark_trickle.maintain.records import graph, view_uses
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.cursor import Name
+from spark_trickle.statements.text.cursor import Name
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName, View
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 

@@ -25,8 +25,8 @@ from spark_trickle.spark.fetching import bounded
 from spark_trickle.spark.session import SessionHolder
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.names import find_tables
-from spark_trickle.statements.tokens import Token, TokenKind, tokenize
+from spark_trickle.statements.text.names import find_tables
+from spark_trickle.statements.text.tokens import Token, TokenKind, tokenize
 from spark_trickle.storage.records import DEFAULT_SCHEMA, HIDDEN_SCHEMA, TableName
 
 if TYPE_CHECKING:

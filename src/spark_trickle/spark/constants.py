@@ -14,7 +14,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
 
 from spark_trickle.spark.types import spark_type
-from spark_trickle.statements.splices import quoted
+from spark_trickle.statements.text.splices import quoted
 from spark_trickle.storage.files import calendar
 from spark_trickle.storage.files.values import plain
 from spark_trickle.storage.records import Column, Ranges, Table

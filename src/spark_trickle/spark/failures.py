@@ -23,7 +23,7 @@ from spark_trickle.errors import (
     TrickleError,
 )
 from spark_trickle.spark.interrupts import interrupted
-from spark_trickle.statements.splices import Spliced
+from spark_trickle.statements.text.splices import Spliced
 
 _NO_SPACE = ("No space left on device", "File too large", "Disk quota exceeded")
 _REFUSED = ("Mkdirs failed to create", "Read-only file system")

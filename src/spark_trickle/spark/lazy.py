@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.interrupts import interruptible
-from spark_trickle.statements.splices import Spliced
+from spark_trickle.statements.text.splices import Spliced
 
 LazyText = tuple[str, Spliced | None]
 """The user's text and the one that Spark was sent."""

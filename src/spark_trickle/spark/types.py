@@ -9,7 +9,7 @@ from pyspark.sql import types as t
 from pyspark.sql.types import DataType as DataType
 
 from spark_trickle.errors import CatalogError
-from spark_trickle.statements.splices import quoted
+from spark_trickle.statements.text.splices import quoted
 from spark_trickle.storage.records import Column
 
 FIELD_ID = "parquet.field.id"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.cursor import Cursor, Name, Span
+from spark_trickle.statements.text.cursor import Cursor, Name, Span
 
 _AFTER_TYPE = ("NOT", "NULL", "DEFAULT", "COMMENT", "PRIMARY", "GENERATED", "CONSTRAINT", "CHECK")
 _AFTER_DEFAULT = ("COMMENT", "PRIMARY", "GENERATED", "CONSTRAINT", "CHECK")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.cursor import Cursor, Name, Span
-from spark_trickle.statements.tokens import TokenKind
+from spark_trickle.statements.text.cursor import Cursor, Name, Span
+from spark_trickle.statements.text.tokens import TokenKind
 
 _QUERY_STARTS = ("SELECT", "VALUES", "TABLE", "FROM", "WITH")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from spark_trickle.errors import ParseError
-from spark_trickle.statements.cursor import Cursor
-from spark_trickle.statements.tokens import TokenKind
+from spark_trickle.statements.text.cursor import Cursor
+from spark_trickle.statements.text.tokens import TokenKind
 
 _FORMATS = {
     "read_parquet": "parquet",

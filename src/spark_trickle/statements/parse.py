@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.statements.cursor import Cursor, Name, Span
+from spark_trickle.statements.text.cursor import Cursor, Name, Span
 
 
 @dataclass(frozen=True)

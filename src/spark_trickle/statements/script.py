@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from spark_trickle.errors import Position, TrickleError
-from spark_trickle.statements.parameters import Arguments, bound, in_users_text
-from spark_trickle.statements.tokens import statement_spans
+from spark_trickle.statements.text.parameters import Arguments, bound, in_users_text
+from spark_trickle.statements.text.tokens import statement_spans
 
 
 def run(sql: str, args: Arguments, dialect: str, one: Callable[[str], Any]) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.cursor import Cursor, Name
-from spark_trickle.statements.tokens import TokenKind
+from spark_trickle.statements.text.cursor import Cursor, Name
+from spark_trickle.statements.text.tokens import TokenKind
 
 _SCHEMAS = ("SCHEMAS", "DATABASES", "NAMESPACES")
 

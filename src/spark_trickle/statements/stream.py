@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spark_trickle.statements.cursor import Cursor
-from spark_trickle.statements.tokens import Token
+from spark_trickle.statements.text.cursor import Cursor
+from spark_trickle.statements.text.tokens import Token
 
 NameParts = tuple[str, ...]
 

@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from spark_trickle.statements.tokens import Token, TokenKind, tokenize
+from spark_trickle.statements.text.tokens import Token, TokenKind, tokenize
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 
 from spark_trickle.compile import CompiledQuery, compile_query
 from spark_trickle.delta.support import FullOnly
-from spark_trickle.statements.clock import at_moment
+from spark_trickle.statements.text.clock import at_moment
 from support.tpch import source
 
 SOURCES = {

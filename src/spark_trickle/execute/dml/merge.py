@@ -29,7 +29,6 @@ from spark_trickle.spark.frames import ROW
 from spark_trickle.spark.places import Places, fetched, held, old_name
 from spark_trickle.spark.types import DataType, spark_type, type_text
 from spark_trickle.spark.write import WaitingRows, Writer
-from spark_trickle.statements.cursor import Span
 from spark_trickle.statements.parse import (
     Merge,
     MergeClause,
@@ -37,7 +36,8 @@ from spark_trickle.statements.parse import (
     MergeInsert,
     MergeUpdate,
 )
-from spark_trickle.statements.splices import TextBuilder, quoted
+from spark_trickle.statements.text.cursor import Span
+from spark_trickle.statements.text.splices import TextBuilder, quoted
 from spark_trickle.storage.records import Column
 from spark_trickle.storage.versions.transaction import Transaction
 

@@ -16,9 +16,9 @@ from spark_trickle.spark.frames import ROW, Frames
 from spark_trickle.spark.places import Places, fetched, held, old_name
 from spark_trickle.spark.write import WaitingRows, Writer
 from spark_trickle.statements.conditions import condition_list
-from spark_trickle.statements.cursor import Name, Span
 from spark_trickle.statements.parse import Assignment, Delete, Update
-from spark_trickle.statements.splices import TextBuilder, quoted
+from spark_trickle.statements.text.cursor import Name, Span
+from spark_trickle.statements.text.splices import TextBuilder, quoted
 from spark_trickle.storage.records import Column, ScanPlan, Table
 from spark_trickle.storage.versions.transaction import Transaction
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_trickle.errors import BindError, NotFoundError, SourceChangedError
 from spark_trickle.execute.states import TransactionState, table_name, version_at
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.splices import quoted
+from spark_trickle.statements.text.splices import quoted
 from spark_trickle.statements.values import read_literal, store
 from spark_trickle.storage.records import ScanPlan, Table
 

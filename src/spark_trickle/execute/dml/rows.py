@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from spark_trickle.errors import BindError, InvalidDataError, Position
-from spark_trickle.statements.cursor import Span
-from spark_trickle.statements.splices import Splice
+from spark_trickle.statements.text.cursor import Span
+from spark_trickle.statements.text.splices import Splice
 from spark_trickle.statements.values import (
     Literal,
     Misfit,

@@ -6,7 +6,7 @@ import re
 
 from spark_trickle.execute.states import StatementState
 from spark_trickle.execute.views import compiled
-from spark_trickle.statements.splices import quoted
+from spark_trickle.statements.text.splices import quoted
 from spark_trickle.storage.records import DEFAULT_SCHEMA, Column, Table, TableName, View
 
 _TAKEN = frozenset(

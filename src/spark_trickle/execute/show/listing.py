@@ -12,7 +12,7 @@ from spark_trickle.errors import NotFoundError, names_hint
 from spark_trickle.execute.show import definitions
 from spark_trickle.execute.states import SnapshotState, StatementState, TransactionState, table_name
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.cursor import Name
+from spark_trickle.statements.text.cursor import Name
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName, View
 from spark_trickle.storage.versions.history import Version, born, history
 

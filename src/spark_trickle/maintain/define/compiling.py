@@ -16,7 +16,7 @@ from spark_trickle.ir.walk import scans
 from spark_trickle.maintain.records.streams import Dependency, StreamTable
 from spark_trickle.spark.facts import Meaning
 from spark_trickle.sql.postgres import parse_postgres, tables_named
-from spark_trickle.statements.names import find_tables
+from spark_trickle.statements.text.names import find_tables
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import DEFAULT_SCHEMA, Table, TableName
 

@@ -14,8 +14,8 @@ from spark_trickle.maintain.define.definition import Definition
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.sql.postgres import parse_postgres, tables_named
 from spark_trickle.statements.dialect import to_spark
-from spark_trickle.statements.parameters import in_users_text
-from spark_trickle.statements.splices import Spliced
+from spark_trickle.statements.text.parameters import in_users_text
+from spark_trickle.statements.text.splices import Spliced
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import TableName
 

@@ -13,7 +13,7 @@ from spark_trickle.execute.states import version_at
 from spark_trickle.maintain.records.behind import behind
 from spark_trickle.maintain.records.graph import all_dependents
 from spark_trickle.maintain.records.streams import SUSPENDED, StreamTable
-from spark_trickle.statements.names import TableReference, find_tables
+from spark_trickle.statements.text.names import TableReference, find_tables
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.upkeep.maintenance import oldest_kept
 

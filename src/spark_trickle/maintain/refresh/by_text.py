@@ -17,9 +17,9 @@ from spark_trickle.maintain.refresh.pinned import Pinned, PinnedState
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.sql.pg.queries import PgColumns
-from spark_trickle.statements.clock import at_moment
 from spark_trickle.statements.dialect import to_spark
 from spark_trickle.statements.parse import Query, parse_statement
+from spark_trickle.statements.text.clock import at_moment
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from spark_trickle.errors import BindError, Position, TrickleError, UserError, suggestion
-from spark_trickle.statements.constants import literal
-from spark_trickle.statements.splices import Splice, Spliced, TextBuilder
-from spark_trickle.statements.tokens import Token, TokenKind, all_tokens
+from spark_trickle.statements.text.constants import literal
+from spark_trickle.statements.text.splices import Splice, Spliced, TextBuilder
+from spark_trickle.statements.text.tokens import Token, TokenKind, all_tokens
 
 _MARK = re.compile(r":\w|\?")
 Arguments = Mapping[str, Any] | Sequence[Any] | None

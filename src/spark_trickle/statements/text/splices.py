@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_trickle.statements.names import TableReference, stretch
+from spark_trickle.statements.text.names import TableReference, stretch
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from spark_trickle.errors import ParseError, Position
-from spark_trickle.statements.tokens import Token, TokenKind, tokenize
+from spark_trickle.statements.text.tokens import Token, TokenKind, tokenize
 
 
 @dataclass(frozen=True)

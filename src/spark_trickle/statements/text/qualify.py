@@ -7,10 +7,10 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.cursor import Name, Span
 from spark_trickle.statements.files import reads_files
-from spark_trickle.statements.names import cte_names, find_tables
-from spark_trickle.statements.splices import Splice, Spliced, TextBuilder, quoted
+from spark_trickle.statements.text.cursor import Name, Span
+from spark_trickle.statements.text.names import cte_names, find_tables
+from spark_trickle.statements.text.splices import Splice, Spliced, TextBuilder, quoted
 
 IsWanted = Callable[[str], bool]
 """Whether a name is one of the lake's: others may be views of the session."""

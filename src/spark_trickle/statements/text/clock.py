@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_trickle.ir.temporal import DAYS, MOMENTS, WALL
-from spark_trickle.statements.tokens import Token, tokenize
+from spark_trickle.statements.text.tokens import Token, tokenize
 
 _BARE = ("current_date", "current_timestamp")
 """What reads the clock without parentheses, too."""

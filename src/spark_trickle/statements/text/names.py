@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from spark_trickle.errors import ParseError, Position
-from spark_trickle.statements.cursor import Name
 from spark_trickle.statements.files import reads_files
-from spark_trickle.statements.tokens import Token, TokenKind, tokenize
+from spark_trickle.statements.text.cursor import Name
+from spark_trickle.statements.text.tokens import Token, TokenKind, tokenize
 
 
 @dataclass(frozen=True)
