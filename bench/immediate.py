@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bench.figures import Figure, console, side_by_side
 from spark_trickle import Lake, connect
-from spark_trickle.spark.session import start_session
+from spark_trickle.spark.sessions.session import start_session
 from spark_trickle.tpch import data, queries
 from spark_trickle.tpch.churn import Churn, NewRows
 

@@ -12,7 +12,7 @@ from rich.progress import track
 
 from bench.figures import Figure, console, seconds
 from spark_trickle import Lake, connect
-from spark_trickle.spark.session import start_session
+from spark_trickle.spark.sessions.session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

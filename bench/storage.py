@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.figures import Figure, ratio, seconds
 from spark_trickle import Lake, connect
-from spark_trickle.spark.session import start_session
+from spark_trickle.spark.sessions.session import start_session
 
 COLUMNS = "id BIGINT, customer STRING, amount DECIMAL(12,2), quantity INT, day DATE, price DOUBLE"
 

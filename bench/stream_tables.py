@@ -14,7 +14,7 @@ from rich.table import Table
 from bench.figures import Figure, console, seconds
 from spark_trickle import Lake, connect
 from spark_trickle.maintain.records.streams import RefreshReport
-from spark_trickle.spark.session import start_session
+from spark_trickle.spark.sessions.session import start_session
 
 DEPTH, WIDTH = 10, 20
 PARTS_OF_10_000 = (1, 10, 100, 500, 2_000, 5_000, 8_000)

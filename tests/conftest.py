@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from spark_trickle.spark.session import start_session
+    from spark_trickle.spark.sessions.session import start_session
 
     session = start_session(
         "UTC",
@@ -61,7 +61,7 @@ def lake(tmp_path: Path, spark: SparkSession) -> Iterator[spark_trickle.Lake]:
 @pytest.fixture
 def dry_lake(tmp_path: Path) -> Iterator[spark_trickle.Lake]:
     """A fresh lake of which nothing may start Spark."""
-    from spark_trickle.spark.session import SessionHolder
+    from spark_trickle.spark.sessions.session import SessionHolder
 
     class NoSpark(SessionHolder):
         @property

@@ -10,12 +10,12 @@ from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.lake import Lake
 from spark_trickle.settings import Settings
-from spark_trickle.spark.session import SessionHolder
+from spark_trickle.spark.sessions.session import SessionHolder
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.upkeep.tending import Tender
 
 if TYPE_CHECKING:
-    from spark_trickle.spark.session import SparkSession
+    from spark_trickle.spark.sessions.session import SparkSession
 
 
 @checked

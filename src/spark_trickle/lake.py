@@ -24,7 +24,7 @@ from spark_trickle.maintain.watch.hooks import Hook
 from spark_trickle.maintain.watch.overview import Edge, edges
 from spark_trickle.maintain.watch.recommend import Recommendation
 from spark_trickle.running import Statements
-from spark_trickle.spark.interrupts import interruptible_methods
+from spark_trickle.spark.sessions.interrupts import interruptible_methods
 from spark_trickle.statements.text.parameters import Arguments
 from spark_trickle.storage.records import Said, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
@@ -36,7 +36,7 @@ from spark_trickle.transaction import REPEATABLE_READ, LakeTransaction
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_trickle.spark.session import DataFrame, SparkSession
+    from spark_trickle.spark.sessions.session import DataFrame, SparkSession
 
 
 @interruptible_methods

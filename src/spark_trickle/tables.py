@@ -18,7 +18,7 @@ from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
 
 if TYPE_CHECKING:
-    from spark_trickle.spark.session import DataFrame
+    from spark_trickle.spark.sessions.session import DataFrame
 
 
 @dataclass(frozen=True)

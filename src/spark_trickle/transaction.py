@@ -11,7 +11,7 @@ from spark_trickle.errors import TrickleError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.postgres import PostgresRunner, one_statement
 from spark_trickle.execute.states import TransactionState
-from spark_trickle.spark.interrupts import interruptible_methods
+from spark_trickle.spark.sessions.interrupts import interruptible_methods
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
 from spark_trickle.statements.dialect import is_listing
@@ -22,7 +22,7 @@ from spark_trickle.storage.records import Said, TableName
 from spark_trickle.storage.versions.transaction import Record, Transaction
 
 if TYPE_CHECKING:
-    from spark_trickle.spark.session import DataFrame
+    from spark_trickle.spark.sessions.session import DataFrame
 
 READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE = LEVELS = (
     "READ COMMITTED",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_trickle.spark.java import use_java
+from spark_trickle.spark.sessions.java import use_java
 
 
 @pytest.mark.spark

@@ -20,7 +20,7 @@ import pytest
 
 import spark_trickle
 from spark_trickle import Lake, RefreshReport
-from spark_trickle.spark.desks import PACES
+from spark_trickle.spark.sessions.desks import PACES
 from support.watched import contents
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from spark_trickle.ir.temporal import TimeEdge
 from spark_trickle.maintain.timed.asking import by_spark
 from spark_trickle.maintain.timed.clocks import Box, TimedSource, clocks, micros, without
 from spark_trickle.maintain.timed.here import NotHere, by_rule
-from spark_trickle.spark.facts import Meaning
+from spark_trickle.spark.sessions.facts import Meaning
 from support.tpch import source
 
 if TYPE_CHECKING:

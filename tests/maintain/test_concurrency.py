@@ -20,8 +20,8 @@ from spark_trickle.errors import (
     TransientError,
 )
 from spark_trickle.maintain.refresh.compute import Computation
-from spark_trickle.spark.desks import Desks
-from spark_trickle.spark.facts import Meaning, facts_of
+from spark_trickle.spark.sessions.desks import Desks
+from spark_trickle.spark.sessions.facts import Meaning, facts_of
 from support.forks import forked
 from support.streams import assert_exact, refreshed, rows
 

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 import spark_trickle
 from spark_trickle import Lake, NotFoundError, SourceChangedError, UnsupportedQueryError
-from spark_trickle.spark.functions import registered
+from spark_trickle.spark.sessions.functions import registered
 from support.streams import assert_exact, rows
 
 pytestmark = pytest.mark.spark

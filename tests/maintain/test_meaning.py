@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import spark_trickle
 from spark_trickle import Lake
 from spark_trickle.settings import Settings
-from spark_trickle.spark.session import SessionHolder
+from spark_trickle.spark.sessions.session import SessionHolder
 from support.streams import assert_exact, rows
 
 pytestmark = pytest.mark.spark

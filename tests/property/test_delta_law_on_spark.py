@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from spark_trickle.compile import compile_query, render
 from spark_trickle.ir.types import Schema, Side
-from spark_trickle.spark.desks import PACES
+from spark_trickle.spark.sessions.desks import PACES
 from support.delta_law import Laboratory, table_names
 from support.examples import SOURCES, example
 from support.queries import Row, random_data

@@ -10,8 +10,8 @@ import pytest
 import spark_trickle
 from spark_trickle.errors import ExecutionError
 from spark_trickle.settings import Settings
-from spark_trickle.spark.session import start_session
-from spark_trickle.spark.storage import check_shared, probe
+from spark_trickle.spark.sessions.session import start_session
+from spark_trickle.spark.sessions.storage import check_shared, probe
 
 
 def flows(folder: Path, hidden: str) -> None:

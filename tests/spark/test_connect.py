@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import spark_trickle
-from spark_trickle.spark.java import use_java
+from spark_trickle.spark.sessions.java import use_java
 
 SOURCE = Path(spark_trickle.__file__).parent
 

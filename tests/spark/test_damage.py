@@ -57,7 +57,7 @@ def test_a_damaged_file_is_an_error_of_ours(tmp_path, spark):
 FULL_DISK = """
     import resource, sys
     from spark_trickle import Settings, StorageFullError, connect
-    from spark_trickle.spark.session import start_session
+    from spark_trickle.spark.sessions.session import start_session
 
     lake = connect(sys.argv[1], settings=Settings(inline_row_limit=100))
     lake.sql("CREATE TABLE t (id BIGINT, v STRING)")

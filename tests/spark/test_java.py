@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_trickle.spark import java
+from spark_trickle.spark.sessions import java
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -74,7 +74,7 @@ def test_the_launcher_drops_the_missing_module(tmp_path):
 
 def test_the_module_runs_alone():
     ran = subprocess.run(
-        [sys.executable, "-m", "spark_trickle.spark.java"],
+        [sys.executable, "-m", "spark_trickle.spark.sessions.java"],
         capture_output=True,
         text=True,
         check=False,

@@ -103,7 +103,7 @@ def test_removal_refuses_when_a_live_file_is_missing(catalog):
 
 
 def test_a_spark_started_here_gets_the_same_settings(storage):
-    from spark_trickle.spark.storage import hadoop_options
+    from spark_trickle.spark.sessions.storage import hadoop_options
 
     assert hadoop_options({}) == {}
     found = hadoop_options({**storage, "region": "there", "session_token": "short-lived"})

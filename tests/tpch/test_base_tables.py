@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import spark_trickle
-from spark_trickle.spark.desks import PACES
+from spark_trickle.spark.sessions.desks import PACES
 from spark_trickle.tpch import churn, data, queries
 from spark_trickle.tpch.schema import TABLES
 from support.watched import contents

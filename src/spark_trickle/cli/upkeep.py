@@ -109,7 +109,7 @@ def _versions() -> str:
 
 
 def _java() -> str:
-    from spark_trickle.spark.java import OLDEST, find_java
+    from spark_trickle.spark.sessions.java import OLDEST, find_java
 
     found = find_java()
     if found is None:

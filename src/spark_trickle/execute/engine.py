@@ -18,8 +18,8 @@ from spark_trickle.execute.show import listing
 from spark_trickle.execute.show.listing import NoStreams, Streams
 from spark_trickle.execute.states import StatementState, TransactionState, table_name
 from spark_trickle.settings import Settings
-from spark_trickle.spark.facts import Meaning, facts_of
-from spark_trickle.spark.session import SessionHolder
+from spark_trickle.spark.sessions.facts import Meaning, facts_of
+from spark_trickle.spark.sessions.session import SessionHolder
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.text.cursor import Span
 from spark_trickle.statements.text.splices import quoted
@@ -40,10 +40,10 @@ from spark_trickle.storage.versions.transaction import Transaction
 if TYPE_CHECKING:
     from spark_trickle.execute.dml.modify import Target
     from spark_trickle.execute.query import QueryRunner
-    from spark_trickle.spark.desks import Desks
     from spark_trickle.spark.frames import Frames
     from spark_trickle.spark.run import Run
-    from spark_trickle.spark.session import DataFrame, SparkSession
+    from spark_trickle.spark.sessions.desks import Desks
+    from spark_trickle.spark.sessions.session import DataFrame, SparkSession
     from spark_trickle.spark.write import Writer
 
 ChangingStatement = ast.Insert | ast.Update | ast.Delete | ast.Merge | ast.Truncate | ast.Restore
@@ -76,14 +76,14 @@ class Engine:
 
     def _shared(self) -> SparkSession:
         """The session, once it is known to see the lake's files as this process does."""
-        from spark_trickle.spark.storage import check_shared
+        from spark_trickle.spark.sessions.storage import check_shared
 
         check_shared(self.holder.spark, self.catalog.files)
         return self.holder.spark
 
     def meaning(self, called: Mapping[str, int]) -> Meaning:
         """What the session means by a query that calls these functions beside Spark's own."""
-        from spark_trickle.spark.functions import registered
+        from spark_trickle.spark.sessions.functions import registered
 
         spark = self.holder.spark
         return Meaning(facts_of(spark), registered(spark, called) if called else {})
@@ -91,9 +91,9 @@ class Engine:
     def run(self, tx: Transaction, meaning: Meaning, called: Mapping[str, int]) -> Run:
         """Views and queries of one refresh inside a transaction, for a query that calls these
         functions beside Spark's own."""
-        from spark_trickle.spark.desks import Desks
-        from spark_trickle.spark.functions import check
         from spark_trickle.spark.run import Run
+        from spark_trickle.spark.sessions.desks import Desks
+        from spark_trickle.spark.sessions.functions import check
 
         spark = self._shared()
         if called:
@@ -137,7 +137,7 @@ class Engine:
     def _is_view(self, name: str) -> bool:
         if not self.holder.started:
             return False
-        from spark_trickle.spark.names import has_view
+        from spark_trickle.spark.sessions.names import has_view
 
         return has_view(self.holder.spark, name)
 
@@ -227,7 +227,7 @@ class Engine:
         return writer.insert(table, stage_by_name(writer, data, table))
 
     def _instants(self, wall: pa.ChunkedArray) -> pa.ChunkedArray:
-        from spark_trickle.spark.zones import instants
+        from spark_trickle.spark.sessions.zones import instants
 
         return instants(self.holder.for_changes, wall)
 

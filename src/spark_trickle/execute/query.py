@@ -23,7 +23,7 @@ from spark_trickle.execute.show.listing import NoStreams, Streams, visible
 from spark_trickle.execute.states import SnapshotState, StatementState, table_name, version_at
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import Frames
-from spark_trickle.spark.names import view_names
+from spark_trickle.spark.sessions.names import view_names
 from spark_trickle.statements.conditions import (
     ColumnCondition,
     bound_value,
@@ -36,7 +36,7 @@ from spark_trickle.statements.text.splices import Splice, Spliced, TextBuilder, 
 from spark_trickle.storage.records import ScanPlan, Table, View
 
 if TYPE_CHECKING:
-    from spark_trickle.spark.session import DataFrame, SparkSession
+    from spark_trickle.spark.sessions.session import DataFrame, SparkSession
 
 ScanConditions = dict[int, tuple[ColumnCondition, ...]]
 """By the place where a table's name begins."""

@@ -22,7 +22,7 @@ from spark_trickle.execute.states import SnapshotState
 from spark_trickle.lake import Lake
 from spark_trickle.serve.jobs import JobOutcome
 from spark_trickle.spark.fetching import bounded
-from spark_trickle.spark.session import SessionHolder
+from spark_trickle.spark.sessions.session import SessionHolder
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.text.names import find_tables
@@ -30,7 +30,7 @@ from spark_trickle.statements.text.tokens import Token, TokenKind, tokenize
 from spark_trickle.storage.records import DEFAULT_SCHEMA, HIDDEN_SCHEMA, TableName
 
 if TYPE_CHECKING:
-    from spark_trickle.spark.guests import Guest, Guests
+    from spark_trickle.spark.sessions.guests import Guest, Guests
 
 MOST = 1_000
 """Rows that are shown."""
@@ -49,7 +49,7 @@ class Reader:
 
     @functools.cached_property
     def _guests(self) -> Guests:
-        from spark_trickle.spark.guests import Guests  # with it comes pyspark
+        from spark_trickle.spark.sessions.guests import Guests  # with it comes pyspark
 
         return Guests(self._lake._engine.holder)
 

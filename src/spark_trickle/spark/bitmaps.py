@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_trickle.spark.classic import active_kept
+from spark_trickle.spark.sessions.classic import active_kept
 
 KEY = "__trickle_key"
 """Hidden column of located scans: which file and position; NULL for inlined rows."""

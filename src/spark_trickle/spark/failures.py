@@ -22,7 +22,7 @@ from spark_trickle.errors import (
     TransientError,
     TrickleError,
 )
-from spark_trickle.spark.interrupts import interrupted
+from spark_trickle.spark.sessions.interrupts import interrupted
 from spark_trickle.statements.text.splices import Spliced
 
 _NO_SPACE = ("No space left on device", "File too large", "Disk quota exceeded")

@@ -26,10 +26,10 @@ from pyspark.sql import types as t
 from spark_trickle.errors import CatalogError, InternalError
 from spark_trickle.spark import bitmaps
 from spark_trickle.spark.bitmaps import KEY, POSITION_BITS
-from spark_trickle.spark.classic import active_kept
 from spark_trickle.spark.constants import among_ranges, constant
 from spark_trickle.spark.failures import spark_errors
-from spark_trickle.spark.names import drop_view
+from spark_trickle.spark.sessions.classic import active_kept
+from spark_trickle.spark.sessions.names import drop_view
 from spark_trickle.spark.types import FIELD_ID, spark_schema
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.records import (

@@ -19,14 +19,14 @@ from spark_trickle.settings import Settings
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.comparing import comparable_columns, net
 from spark_trickle.spark.constants import all_of, among, among_ranges, any_of
-from spark_trickle.spark.desks import Desk, Desks
-from spark_trickle.spark.facts import Meaning
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
 from spark_trickle.spark.fetching import few
 from spark_trickle.spark.frames import ROW, Frames, local_frame, parquet_reader, quote
-from spark_trickle.spark.names import drop_view
 from spark_trickle.spark.places import Places, fetched
+from spark_trickle.spark.sessions.desks import Desk, Desks
+from spark_trickle.spark.sessions.facts import Meaning
+from spark_trickle.spark.sessions.names import drop_view
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
 from spark_trickle.spark.write import Writer, write_parquet

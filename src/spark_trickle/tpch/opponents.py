@@ -17,7 +17,7 @@ from spark_trickle.lake import Lake
 from spark_trickle.tpch.schema import TABLES
 
 if TYPE_CHECKING:
-    from spark_trickle.spark.session import SparkSession
+    from spark_trickle.spark.sessions.session import SparkSession
 
 PLAIN, DUCKDB = "PLAIN", "DUCKDB"
 

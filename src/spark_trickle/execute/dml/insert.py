@@ -12,7 +12,7 @@ from spark_trickle.statements.text.cursor import Span
 from spark_trickle.storage.records import Column, Table
 
 if TYPE_CHECKING:
-    from spark_trickle.spark.session import DataFrame
+    from spark_trickle.spark.sessions.session import DataFrame
 
 
 def stage_query(

@@ -42,7 +42,7 @@ from spark_trickle.storage.records import Column
 from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from spark_trickle.spark.session import DataFrame
+    from spark_trickle.spark.sessions.session import DataFrame
 
 _CLAUSE = "__trickle_clause"
 _SOURCE = "__trickle_source"

@@ -23,7 +23,7 @@ from spark_trickle.storage.records import Column, ScanPlan, Table
 from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from spark_trickle.spark.session import DataFrame
+    from spark_trickle.spark.sessions.session import DataFrame
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from spark_trickle.execute.states import table_name
 from spark_trickle.execute.views import sources_for
 from spark_trickle.ir.walk import scans
 from spark_trickle.maintain.records.streams import Dependency, StreamTable
-from spark_trickle.spark.facts import Meaning
+from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.sql.postgres import parse_postgres, tables_named
 from spark_trickle.statements.text.names import find_tables
 from spark_trickle.storage.catalog.catalog import Catalog

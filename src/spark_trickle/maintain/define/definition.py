@@ -10,7 +10,7 @@ from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import UnsupportedQueryError
 from spark_trickle.maintain.records.streams import FULL
 from spark_trickle.maintain.refresh.reserve import LARGEST
-from spark_trickle.spark.facts import Meaning
+from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.storage.records import TableName
 
 MODES = ("AUTO", "DIFFERENTIAL", "FULL", "IMMEDIATE")

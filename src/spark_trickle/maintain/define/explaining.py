@@ -14,7 +14,7 @@ from spark_trickle.maintain.define.compiling import tables_read
 from spark_trickle.maintain.define.writing import expanded_query
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.refresher import Refresher
-from spark_trickle.spark.facts import Meaning
+from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.storage.records import TableName
 
 FORMATS = ("text", "tree", "sql", "json", "mermaid")

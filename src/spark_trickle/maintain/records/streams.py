@@ -15,7 +15,7 @@ from typing import Any
 from spark_trickle.maintain.records import known, totals
 from spark_trickle.maintain.records.bound import Binding, bound_from_json
 from spark_trickle.maintain.records.report import RefreshReport as RefreshReport
-from spark_trickle.spark.facts import Meaning
+from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.storage.versions.transaction import Connection
 
 ACTIVE, SUSPENDED, ERROR = "ACTIVE", "SUSPENDED", "ERROR"

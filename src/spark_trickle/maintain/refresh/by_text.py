@@ -23,7 +23,7 @@ from spark_trickle.statements.text.clock import at_moment
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
-    from spark_trickle.spark.session import DataFrame
+    from spark_trickle.spark.sessions.session import DataFrame
 
 
 def text_frame(

@@ -48,7 +48,7 @@ from spark_trickle.maintain.timed.asking import clocks_by
 from spark_trickle.maintain.timed.clocks import clocks, micros
 from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.sources.lake_table import LakeTable
-from spark_trickle.spark.facts import Meaning
+from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection, Transaction

@@ -33,7 +33,7 @@ from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
-    from spark_trickle.spark.session import DataFrame
+    from spark_trickle.spark.sessions.session import DataFrame
 
 FEW = 200_000
 """Deltas of parts of up to this many rows are applied in this process."""

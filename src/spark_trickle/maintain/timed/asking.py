@@ -14,7 +14,7 @@ from sqlglot import exp
 from spark_trickle.ir.temporal import Timed, TimeEdge, at_clock
 from spark_trickle.maintain.timed.clocks import Clocks, ClockValue, clocks
 from spark_trickle.maintain.timed.here import NotHere, by_rule
-from spark_trickle.spark.facts import Meaning
+from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.sql.dialects import TrickleSpark
 
 if TYPE_CHECKING:

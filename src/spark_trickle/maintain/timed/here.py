@@ -16,7 +16,7 @@ from sqlglot import exp
 from spark_trickle.ir.aggregates import arguments, function_name
 from spark_trickle.ir.temporal import TimeEdge, is_clock
 from spark_trickle.maintain.timed.clocks import ClockValue
-from spark_trickle.spark.facts import Meaning
+from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.storage.files.calendar import DAY
 
 _EPOCH = date(1970, 1, 1).toordinal()

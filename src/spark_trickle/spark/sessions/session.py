@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from spark_trickle.errors import ExecutionError
 from spark_trickle.settings import Settings
-from spark_trickle.spark.interrupts import watch
+from spark_trickle.spark.sessions.interrupts import watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
@@ -118,7 +118,7 @@ class SessionHolder:
         return SparkSession.getActiveSession()
 
     def _start(self) -> SparkSession:
-        from spark_trickle.spark.storage import hadoop_options
+        from spark_trickle.spark.sessions.storage import hadoop_options
 
         self.owned = True
         stored = hadoop_options(self._settings.storage)
@@ -141,8 +141,8 @@ def in_zone(session: SparkSession, needed: str) -> SparkSession:
     """The session, or a copy of it, with its functions and views, if its zone is another one."""
     if zone(session) == needed:
         return session
-    from spark_trickle.spark.desks import derive
-    from spark_trickle.spark.facts import facts_of
+    from spark_trickle.spark.sessions.desks import derive
+    from spark_trickle.spark.sessions.facts import facts_of
 
     return derive(session, {**facts_of(session), ZONE: needed}, whole=True)
 
@@ -151,7 +151,7 @@ def start_session(time_zone: str, extra: Mapping[str, str] | None = None) -> Spa
     """A Spark whose driver is this process: local for embedded use, unless ``extra`` names a master."""
     from pyspark.sql import SparkSession
 
-    from spark_trickle.spark.java import use_java
+    from spark_trickle.spark.sessions.java import use_java
 
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -164,7 +164,7 @@ def start_session(time_zone: str, extra: Mapping[str, str] | None = None) -> Spa
     except Exception as error:
         raise ExecutionError(
             f"Spark did not start: {str(error).splitlines()[0]}",
-            hint="run `python -m spark_trickle.spark.java` to see which Java is used",
+            hint="run `python -m spark_trickle.spark.sessions.java` to see which Java is used",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Find the Java runtime that Spark is to use; ``python -m spark_trickle.spark.java`` names it.
+"""Find the Java runtime that Spark is to use; ``python -m spark_trickle.spark.sessions.java`` names it.
 
 Imports no pyspark, so that it can run before a session exists and in ``make setup``.
 """

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from spark_trickle.spark.desks import derive
-from spark_trickle.spark.facts import facts_of
-from spark_trickle.spark.session import SessionHolder
+from spark_trickle.spark.sessions.desks import derive
+from spark_trickle.spark.sessions.facts import facts_of
+from spark_trickle.spark.sessions.session import SessionHolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,10 +16,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from spark_trickle.spark import classic
-from spark_trickle.spark.facts import Meaning, is_meaning
 from spark_trickle.spark.frames import Frames
-from spark_trickle.spark.session import SessionHolder, prepare
+from spark_trickle.spark.sessions import classic
+from spark_trickle.spark.sessions.facts import Meaning, is_meaning
+from spark_trickle.spark.sessions.session import SessionHolder, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,9 +17,9 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.errors import NotFoundError, SourceChangedError, TrickleError
-from spark_trickle.spark import classic
-from spark_trickle.spark.facts import UserFunction
 from spark_trickle.spark.failures import spark_errors
+from spark_trickle.spark.sessions import classic
+from spark_trickle.spark.sessions.facts import UserFunction
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from spark_trickle.spark.classic import active_kept
 from spark_trickle.spark.failures import spark_errors
+from spark_trickle.spark.sessions.classic import active_kept
 
 
 def instants(spark: SparkSession, wall: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,0 +1,3 @@
+"""Sessions of Spark: whose they are, what they mean by an expression, and how they are ended."""
+
+from __future__ import annotations
