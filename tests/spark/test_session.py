@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.spark.session import configuration
+from spark_trickle.spark.sessions.session import configuration
 
 
 @pytest.mark.parametrize("master", ["local[*]", "local[2]", "spark://host:7077", "yarn", "k8s://x"])

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_trickle.spark.java import use_java
+from spark_trickle.spark.sessions.java import use_java
 
 from .postgres import free_port
 
@@ -130,7 +130,7 @@ def session(
     url: str, cores: int = 2, extra: dict[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """A driver in this process; its first query waits until all executors are there."""
-    from spark_trickle.spark.session import start_session
+    from spark_trickle.spark.sessions.session import start_session
 
     found = start_session(
         "UTC",
