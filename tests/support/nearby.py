@@ -15,8 +15,8 @@ from spark_trickle.compile import CompiledQuery, PartDelta
 from spark_trickle.delta.segment import Part
 from spark_trickle.delta.views import viewed
 from spark_trickle.ir.types import Side
-from spark_trickle.maintain.gather.near_views import NearViews, columns_read
-from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, NEAR, nearby
+from spark_trickle.maintain.gather.near_views import NearViews
+from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, NEAR, columns_read, nearby
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.storage.read.restrictions import Restriction, meets
 from support.delta_law import Laboratory, table_names

@@ -12,22 +12,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_trickle.compile import PartDelta
 from spark_trickle.ir.types import WEIGHT, Side
-from spark_trickle.ir.walk import scans
-from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, Nearby
-
-
-def columns_read(delta: PartDelta) -> dict[str, set[str]]:
-    """The columns that are read of each source that is read at before or after, delta included."""
-    found = (*scans(delta.plan), *scans(delta.nearby))
-    read = {scan.source: set[str]() for scan in found if scan.side is not Side.DELTA}
-    for scan in found:
-        read.get(scan.source, set()).update(column.name for column in scan.columns)
-    return read
-
-
-MARKS = {Side.BEFORE: BEFORE, Side.AFTER: AFTER, Side.DELTA: WEIGHT}
+from spark_trickle.maintain.gather.nearby import MARKS, Nearby
 
 
 @dataclass

@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_trickle.compile import PartDelta
 from spark_trickle.delta.keys.needs import Need, Origins
 from spark_trickle.ir.types import Side
+from spark_trickle.ir.walk import scans
 from spark_trickle.maintain.gather.sieve import may_pass
 from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.restrictions import Restriction, meets
@@ -30,6 +32,7 @@ _COUNT = "__trickle_count"
 
 
 BEFORE, AFTER = "__trickle_before", "__trickle_after"
+MARKS = {Side.BEFORE: BEFORE, Side.AFTER: AFTER, Side.DELTA: WEIGHT}
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,15 @@ class Nearby:
     """If the source changed, with marks: ``BEFORE`` and ``AFTER`` are 1 where the side has the
     row, else 0; ``WEIGHT`` stands at the first of equal rows."""
     changed: bool
+
+
+def columns_read(delta: PartDelta) -> dict[str, set[str]]:
+    """The columns that are read of each source that is read at before or after, delta included."""
+    found = (*scans(delta.plan), *scans(delta.nearby))
+    read = {scan.source: set[str]() for scan in found if scan.side is not Side.DELTA}
+    for scan in found:
+        read.get(scan.source, set()).update(column.name for column in scan.columns)
+    return read
 
 
 class Finder(Protocol):

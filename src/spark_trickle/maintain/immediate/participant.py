@@ -52,6 +52,9 @@ class StreamTableParticipant:
             return ()
         service = self.service()
         streams = service.followed()
+        if not streams:
+            tx.note(NOTE, [])
+            return (_recorder((), set(), _written(tx), service.history_rows),)
         folded = service.fast.choose(tx, streams)
         for follower in folded:  # what was computed for a read is done anew under the lock
             for table in (follower.memory.segment, follower.memory.result):
@@ -66,8 +69,7 @@ class StreamTableParticipant:
             for table in each.sources:
                 if table.id >= 0:
                     tx.read(table)
-        written = {table.uuid: str(table) for table in tx.tables() if tx.staged(table) is not None}
-        return (_recorder(kept, late, written, service.history_rows),)
+        return (_recorder(kept, late, _written(tx), service.history_rows),)
 
     def under_lock(self, tx: Transaction, connection: Connection, newest: int) -> Late:
         """Fold the changes into the groups of those stream tables that are kept so."""
@@ -76,6 +78,10 @@ class StreamTableParticipant:
             return Late()
         service = self.service()
         return service.fast.fold(folded, connection, newest, service.history_rows)
+
+
+def _written(tx: Transaction) -> dict[str, str]:
+    return {table.uuid: str(table) for table in tx.tables() if tx.staged(table) is not None}
 
 
 def _with_reason(kept: Kept, refused: NoFastPath | None) -> Kept:

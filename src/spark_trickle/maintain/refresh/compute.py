@@ -21,10 +21,16 @@ from spark_trickle.maintain.apply.delta import Applied, StoredPart, apply_delta
 from spark_trickle.maintain.apply.matching import subtract
 from spark_trickle.maintain.apply.states import one_row
 from spark_trickle.maintain.gather.finding import ScanFinder, pruned
-from spark_trickle.maintain.gather.near_views import NearViews, columns_read
-from spark_trickle.maintain.gather.nearby import Nearby, countable, distinct, inexact, nearby
+from spark_trickle.maintain.gather.near_views import NearViews
+from spark_trickle.maintain.gather.nearby import (
+    Nearby,
+    columns_read,
+    countable,
+    distinct,
+    inexact,
+    nearby,
+)
 from spark_trickle.maintain.refresh import locally
-from spark_trickle.maintain.refresh.netting import net, of_view
 from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.reserve import MovedReserve, Reserve, fill, in_memory, move
 from spark_trickle.maintain.refresh.whole import FEW, compared, difference, few
@@ -34,7 +40,7 @@ from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema
 from spark_trickle.storage.read.column_cache import Taken
-from spark_trickle.storage.read.reader import read_changes, read_scan
+from spark_trickle.storage.read.reader import net, read_changes, read_scan
 from spark_trickle.storage.read.restrictions import Restriction
 from spark_trickle.storage.records import WEIGHT, ScanPlan, Table
 from spark_trickle.storage.versions.transaction import Transaction
@@ -169,7 +175,7 @@ class Computation:
         if beside is None:
             return rows
         if not isinstance(rows, Spill):
-            self._aside[beside.name] = of_view(rows, beside)
+            self._aside[beside.name] = locally.of_view(rows, beside)
         return rows.select([*(column.name for column in delta.part.columns), WEIGHT])
 
     def _here(

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from spark_trickle.compile import PartDelta
 from spark_trickle.delta.segment import Part
+from spark_trickle.delta.views import KEPT, beside_names
 from spark_trickle.errors import ExecutionError, InternalError, InvalidDataError
 from spark_trickle.ir.exact import ExactKind
 from spark_trickle.ir.exact_plan import ExactPlan, Read
@@ -25,11 +26,10 @@ from spark_trickle.ir.types import Side
 from spark_trickle.ir.walk import scans
 from spark_trickle.local.program import Program, ReadRows, WeightedRows, rows_of
 from spark_trickle.local.values import from_arrow, to_arrow
-from spark_trickle.maintain.gather.near_views import MARKS
-from spark_trickle.maintain.gather.nearby import Nearby
+from spark_trickle.maintain.gather.nearby import MARKS, Nearby
 from spark_trickle.prove.plans import local_plan
 from spark_trickle.storage.read.column_cache import Taken
-from spark_trickle.storage.read.reader import read_scan
+from spark_trickle.storage.read.reader import net, read_scan
 from spark_trickle.storage.records import WEIGHT, ScanPlan
 
 
@@ -151,3 +151,10 @@ def check(part: str, here: pa.Table, there: pa.Table) -> None:
         raise InternalError(
             f"{part} was computed as {list(more)[:5]}, by Spark as {list(less)[:5]}",
         )
+
+
+def of_view(rows: pa.Table, view: Part) -> pa.Table:
+    """The delta of a view, out of the rows that have it beside them."""
+    names = [column.name for column in view.columns]
+    rows = rows.filter(rows.column(KEPT)).select([*beside_names(view), WEIGHT])
+    return net(rows.rename_columns([*names, WEIGHT]), names)

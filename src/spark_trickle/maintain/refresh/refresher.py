@@ -45,7 +45,7 @@ from spark_trickle.maintain.refresh.outcome import (
 from spark_trickle.maintain.refresh.pinned import Pinned, pinned_source, source_size
 from spark_trickle.maintain.refresh.strategy import Choice, choose
 from spark_trickle.maintain.timed.asking import clocks_by
-from spark_trickle.maintain.timed.clocks import clocks, micros
+from spark_trickle.maintain.timed.clocks import Clocks, clocks, micros
 from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.spark.sessions.facts import Meaning
@@ -140,9 +140,11 @@ class Refresher:
         phases.end("pin")
         report = replace(first_report(stream, asked, pinned, phases), version=tx.base)
         reach("refresh-pinned")
-        before, running = _clock(stream), partial(self.running, stream, tx)
-        moved = clocks_by(compiled.timed, before, clock, stream.meaning, running)
-        report = with_clocks(report, pinned, moved)
+        moved = Clocks()
+        if compiled.timed:
+            before, running = _clock(stream), partial(self.running, stream, tx)
+            moved = clocks_by(compiled.timed, before, clock, stream.meaning, running)
+            report = with_clocks(report, pinned, moved)
         if self._idle(stream, asked, compiled.volatile, pinned) and not report.delta_rows:
             return nothing(stream, pinned, moved, report, phases)
         choice = self._choose(stream, asked, compiled, pinned, report)

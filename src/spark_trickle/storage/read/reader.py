@@ -72,6 +72,20 @@ def read_changes(
     return pa.concat_tables(parts).drop_columns([ROW_ID])
 
 
+def net(rows: pa.Table, columns: list[str]) -> pa.Table:
+    """The changes of some columns, equal rows added up, without those that cancel out."""
+    if not columns:
+        total = sum(rows.column(WEIGHT).to_pylist())
+        return pa.table({WEIGHT: pa.array([total] if total else [], pa.int64())})
+    rows = rows.select([*columns, WEIGHT])
+    if any(pa.types.is_nested(item.type) for item in rows.schema):
+        return rows
+    few = rows.num_rows < 10_000  # threads cost more than they give
+    summed = rows.group_by(columns, use_threads=not few).aggregate([(WEIGHT, "sum")])
+    summed = summed.rename_columns([*columns, WEIGHT])
+    return summed.filter(pc.not_equal(summed.column(WEIGHT), 0))
+
+
 def read_file(
     table: Table,
     file: DataFile,
