@@ -11,15 +11,7 @@ from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.literals import interval, number_literal
 from spark_trickle.sql.pg.meeting import PgScope, bracketed, met, named, opposite
 from spark_trickle.sql.pg.parts import all_known
-from spark_trickle.sql.pg.rules import numbers, texts, times
-from spark_trickle.sql.pg.rules.aggregates import (
-    AGGREGATES,
-    WINDOWS,
-    aggregate,
-    counted,
-    ranked,
-    widened,
-)
+from spark_trickle.sql.pg.rules import aggregates, numbers, texts, times
 from spark_trickle.sql.pg.rules.casts import coerced, converted
 from spark_trickle.sql.pg.rules.functions import function
 from spark_trickle.sql.pg.types import PgType, common, from_postgres, length_of, refusal, refuse
@@ -282,11 +274,11 @@ class Expressions:
 
     def _call(self, node: exp.Expr) -> PgValue:
         name = str(node.this).lower()
-        if name in AGGREGATES:
+        if name in aggregates.AGGREGATES:
             return self._aggregate(name, node)
         if name == "string_agg":
             return self._string_agg(node)
-        if name in WINDOWS:
+        if name in aggregates.WINDOWS:
             refuse(f"{name} without OVER")
         if name in ("array_agg", "json_agg"):
             refuse(f"{name}: its order is left open")
@@ -297,12 +289,12 @@ class Expressions:
             refuse(f"{name} with {len(node.expressions)} arguments")
         inner, distinct = node.expressions[0], False
         if isinstance(inner, exp.Star):
-            return counted()
+            return aggregates.counted()
         if isinstance(inner, exp.Distinct):
             inner, distinct = inner.expressions[0], True
         if isinstance(inner, exp.Order):
             refuse(f"ORDER BY inside {name}")
-        return aggregate(name, self.value(inner), distinct)
+        return aggregates.aggregate(name, self.value(inner), distinct)
 
     def _string_agg(self, node: exp.Expr) -> PgValue:
         """Only in a stated order, and by a constant separator."""
@@ -327,7 +319,7 @@ class Expressions:
         condition = self.condition(node.expression.this)
 
         def filtered(tree: exp.Expr) -> exp.Expr:
-            if isinstance(tree, exp.Anonymous) and str(tree.this) in AGGREGATES:
+            if isinstance(tree, exp.Anonymous) and str(tree.this) in aggregates.AGGREGATES:
                 where = exp.Where(this=condition.copy())
                 return exp.Filter(this=tree.copy(), expression=where)
             return tree
@@ -347,15 +339,15 @@ class Expressions:
         for item in order.expressions if order is not None else []:
             all_known(item)
             item.set("this", self.plain(item.this))
-        if name in WINDOWS:
+        if name in aggregates.WINDOWS:
             arguments = [self.value(item) for item in node.this.expressions]
-            tree, type_, wide = ranked(name, arguments)
+            tree, type_, wide = aggregates.ranked(name, arguments)
             over.set("this", tree)
-            return widened(over, type_, wide)
+            return aggregates.widened(over, type_, wide)
         inner = self.value(node.this)
 
         def windowed(tree: exp.Expr) -> exp.Expr:
-            if isinstance(tree, exp.Anonymous) and str(tree.this) in AGGREGATES:
+            if isinstance(tree, exp.Anonymous) and str(tree.this) in aggregates.AGGREGATES:
                 placed = over.copy()
                 placed.set("this", tree.copy())
                 return placed
