@@ -14,7 +14,7 @@ import pytest
 from spark_trickle import Lake
 from spark_trickle.errors import SourceChangedError
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.refresh import refresher
+from spark_trickle.maintain.refresh import filling
 from spark_trickle.maintain.refresh.compute import Computation
 from spark_trickle.storage.upkeep import maintenance
 from support.streams import assert_exact, refreshed, rows
@@ -48,7 +48,7 @@ def test_b1_versions_are_pinned_before_anything_is_read(
     summed(small, mode=mode)
     small.sql("INSERT INTO t VALUES (1, 10)")
     where, method = (
-        (Computation, "differential") if mode == "DIFFERENTIAL" else (refresher, "by_text")
+        (Computation, "differential") if mode == "DIFFERENTIAL" else (filling, "by_text")
     )
     compute = getattr(where, method)
 
@@ -138,7 +138,7 @@ def test_b4_the_effective_mode_is_what_ran(small: Lake, monkeypatch: pytest.Monk
     ran: list[str] = []
     for where, method, mode in (
         (Computation, "full", "full"),
-        (refresher, "by_text", "full"),
+        (filling, "by_text", "full"),
         (Computation, "differential", "differential"),
     ):
         work = getattr(where, method)
