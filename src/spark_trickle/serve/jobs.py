@@ -26,8 +26,6 @@ class JobOutcome:
 
     words: str
     rows: pa.Table | None = None
-    more: bool = False
-    """Whether there are more rows than these."""
 
 
 @dataclass(frozen=True)

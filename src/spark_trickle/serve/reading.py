@@ -67,7 +67,7 @@ class Reader:
                 listed = self._rows(sql, guest, most + 1)
         more = listed.num_rows > most
         words = f"the first {most} rows" if more else f"{listed.num_rows} rows"
-        return JobOutcome(words, listed.slice(0, most), more)
+        return JobOutcome(words, listed.slice(0, most))
 
     def cancel(self, job: str) -> None:
         """Cancel one query, whether it runs or is about to; whatever else Spark does goes on."""

@@ -277,8 +277,6 @@ class ScanPlan:
     files: tuple[DataFile, ...]
     inlined: pa.Table
     """Rows kept in the catalog: the table's columns and ``ROW_ID``."""
-    own_writes: bool = False
-    """The plan includes uncommitted writes of a transaction."""
     within: Ranges = ()
     """Of the files only the rows whose columns lie in these; of the inlined rows no others are here."""
 

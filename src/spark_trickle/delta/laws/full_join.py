@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -21,8 +20,6 @@ from spark_trickle.ir.nodes import (
 from spark_trickle.ir.scalars import ref
 from spark_trickle.ir.types import Column, Schema
 from spark_trickle.ir.walk import ColumnIds
-
-Differentiate = Callable[[Node], Change]
 
 
 def delta_full_join(node: OuterJoin, left: Change, right: Change, ids: ColumnIds) -> Node | None:

@@ -56,7 +56,6 @@ class FileFacts:
     stats: dict[int, ColumnStats] = field(default_factory=dict)
     """By column id, one for every flat column the file has."""
     has_row_ids: bool = False
-    has_versions: bool = False
 
 
 def file_schema(
@@ -118,7 +117,6 @@ def facts(path: str, columns: Sequence[Column], table: Table) -> FileFacts:
         metadata.serialized_size,
         stats,
         FILE_ROW_ID_FIELD in by_id,
-        FILE_VERSION_FIELD in by_id,
     )
 
 

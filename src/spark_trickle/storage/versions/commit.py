@@ -62,7 +62,6 @@ class Committer:
     planner: Planner
     settings: Settings
     structure: Callable[[Connection, int], Structure]
-    claims: dict[int, Claim] = field(default_factory=dict)
 
     def commit(self, connection: Connection, work: Work) -> int:
         """The new version; without changes to the lake, the version that is there."""

@@ -100,7 +100,7 @@ def overlaid(plan: ScanPlan | None, table: Table, base: int, staged: Staged) -> 
     files += [_staged_file(f, table, staged) for f in staged.files]
     schema = plain_schema(table).append(pa.field(ROW_ID, pa.int64()))
     rows = pa.concat_tables([*inlined, schema.empty_table()]) if inlined else schema.empty_table()
-    return ScanPlan(table, base, tuple(f for f in files if f.live), rows, own_writes=True)
+    return ScanPlan(table, base, tuple(f for f in files if f.live), rows)
 
 
 def restructured(rows: pa.Table, old: Table, new: Table) -> pa.Table:

@@ -11,12 +11,6 @@ from spark_trickle.sql.types.functions import EMPTY_ARRAYS, EMPTY_COUNTS, EMPTY_
 from spark_trickle.sql.types.infer import type_of
 
 
-def is_null_over_no_rows(call: exp.Expression) -> bool:
-    """Whether an aggregate is NULL where there is nothing to aggregate."""
-    name = function_name(unwrapped(call))
-    return name not in EMPTY_COUNTS | EMPTY_ARRAYS | EMPTY_SKETCHES
-
-
 def is_known_over_no_rows(call: exp.Expression) -> bool:
     """Whether we can write down what an aggregate is over no rows."""
     return function_name(unwrapped(call)) not in EMPTY_SKETCHES

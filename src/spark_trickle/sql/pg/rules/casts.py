@@ -146,4 +146,3 @@ _RULES = {
 }
 """By kinds of types. Missing on purpose: text to anything but integers (Spark reads other spellings),
 float to numeric and text (other digits), timestamptz to text (Spark shows no zone)."""
-PROVEN = tuple(_RULES)
