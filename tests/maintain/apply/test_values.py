@@ -13,9 +13,9 @@ import pytest
 
 @pytest.mark.spark
 def test_every_value_in_every_role(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.maintain.values_child", str(tmp_path / "lake")],
+        [sys.executable, "-m", "tests.maintain.apply.values_child", str(tmp_path / "lake")],
         env={**os.environ, "TZ": "America/New_York"},
         cwd=root,
         capture_output=True,
