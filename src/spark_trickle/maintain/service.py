@@ -24,7 +24,7 @@ from spark_trickle.maintain.define.layout import needs_state
 from spark_trickle.maintain.define.preview import preview
 from spark_trickle.maintain.define.writing import definition_of, over_tables
 from spark_trickle.maintain.guard import Guard
-from spark_trickle.maintain.immediate.fast import FastPaths, is_followed
+from spark_trickle.maintain.immediate.fast import FastPaths
 from spark_trickle.maintain.immediate.followers import Followers
 from spark_trickle.maintain.immediate.reconciling import reconcile
 from spark_trickle.maintain.records import graph
@@ -91,7 +91,7 @@ class StreamTables:
     def followed(self) -> list[StreamTable]:
         """Those that commits bring up to date."""
         with self._catalog.reading() as connection:
-            return records.load_some(connection, is_followed)
+            return records.load_some(connection, lambda stream: stream.followed)
 
     def find(self, name: str | TableName) -> StreamTable | None:
         key = TableName.of(name).key

@@ -46,12 +46,6 @@ RECHECKED = 1_000
 """After so many versions a stream table that was too large is measured again."""
 
 
-def is_followed(stream: StreamTable) -> bool:
-    """Whether commits shall bring the stream table up to date."""
-    asked = stream.fast_path and stream.status == records.ACTIVE and stream.populated
-    return stream.follows or asked
-
-
 @dataclass
 class Follower:
     """A stream table that a transaction folds its changes into."""
@@ -119,8 +113,8 @@ class FastPaths:
         reached = {uuid for uuid, table in tables.items() if tx.staged(table) is not None}
         found: dict[str, Follower] = {}
         known: dict[object, ChangePlan] = {}
-        late = behind(self._catalog, {s.uuid for s in streams if is_followed(s)})
-        levels = graph.levels([s for s in streams if is_followed(s) and s.uuid in tables])
+        late = behind(self._catalog, {s.uuid for s in streams if s.followed})
+        levels = graph.levels([s for s in streams if s.followed and s.uuid in tables])
         for stream in (stream for level in levels for stream in level):
             if not any(source.uuid in reached for source in stream.sources):
                 continue
@@ -286,7 +280,7 @@ def _deltas(follower: Follower, shown: dict[str, pa.Table]) -> dict[GroupKey, Su
 
 
 def _still_there(seen: StreamTable, now: StreamTable | None) -> StreamTable:
-    if now is None or not is_followed(now) or now.generation != seen.generation:
+    if now is None or not now.followed or now.generation != seen.generation:
         raise CommitConflictError(
             f"stream table {seen.name} was changed by somebody else meanwhile",
             hint="run the transaction again",

@@ -109,6 +109,11 @@ class StreamTable:
         return self.refresh_mode == IMMEDIATE and self.status == ACTIVE and self.populated
 
     @property
+    def followed(self) -> bool:
+        """Whether commits shall bring it up to date, be it for its mode or by folding."""
+        return self.follows or (self.fast_path and self.status == ACTIVE and self.populated)
+
+    @property
     def by_text(self) -> bool:
         """Whether it is only ever computed in full, so that it keeps no private state."""
         return self.refresh_mode == FULL and not self.fast_path and not self.segments
