@@ -17,6 +17,7 @@ from spark_trickle.delta.describe import describe_delta, describe_parts, describ
 from spark_trickle.delta.fast_path import FastPath, NoFastPath, describe_fast_path, fast_path
 from spark_trickle.delta.keys.needs import Need, needs
 from spark_trickle.delta.parts import delta_part
+from spark_trickle.delta.reserve import Reserve, reserve_of, top_of
 from spark_trickle.delta.segment import Part, Strategy, cut
 from spark_trickle.delta.support import FullOnly, Verdict, incremental, obstacle, silent_overflow
 from spark_trickle.delta.temporal import clock_left, timed_sources
@@ -26,7 +27,7 @@ from spark_trickle.ir.check import check
 from spark_trickle.ir.decimals import decimal_parameters
 from spark_trickle.ir.exact_plan import ExactPlan
 from spark_trickle.ir.explain import explain
-from spark_trickle.ir.nodes import Node, Project, TopK
+from spark_trickle.ir.nodes import Node, TopK
 from spark_trickle.ir.temporal import NUMBER, Timed
 from spark_trickle.ir.types import Notice, Side, TableSchema
 from spark_trickle.ir.walk import scans, used_columns
@@ -173,10 +174,18 @@ class CompiledQuery:
     @property
     def topk(self) -> TopK | None:
         """ORDER BY with LIMIT at the top of the result: its input is a plan over the segments."""
-        plan = self.parts[-1].plan if self.parts else None
-        while isinstance(plan, Project):
-            plan = plan.input
-        return plan if isinstance(plan, TopK) and not plan.partition_by else None
+        return top_of(self.parts[-1].plan) if self.parts else None
+
+    @cached_property
+    def reserve(self) -> Reserve | None:
+        """What is kept of a TopK's input."""
+        return reserve_of(self.parts[-1]) if self.parts else None
+
+    @property
+    def stored(self) -> tuple[Part, ...]:
+        """All that has a table: segments, the reserve of a TopK, the result."""
+        between = () if self.reserve is None else (self.reserve.part,)
+        return (*self.segments, *between, self.result)
 
     @cached_property
     def reads(self) -> tuple[str, ...]:

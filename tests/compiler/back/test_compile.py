@@ -7,13 +7,13 @@ import time
 import pytest
 
 from spark_trickle.compile import STAGES, CompiledQuery, compile_query
+from spark_trickle.delta.reserve import Reserve
 from spark_trickle.delta.segment import RESULT, Strategy
 from spark_trickle.delta.support import FullOnly, Incremental
 from spark_trickle.errors import UnsupportedQueryError, UserError
 from spark_trickle.ir.nodes import Join, Scan
 from spark_trickle.ir.types import Side, TableSchema
 from spark_trickle.ir.walk import nodes, scans
-from spark_trickle.maintain.refresh.reserve import Reserve, reserve_of
 from support import tpch
 from support.tpch import source
 
@@ -194,7 +194,7 @@ def test_the_delta_of_a_part_is_compiled_once() -> None:
 
 
 def _reserve(query: CompiledQuery) -> Reserve:
-    found = reserve_of(query)
+    found = query.reserve
     assert found is not None
     return found
 

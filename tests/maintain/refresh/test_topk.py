@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.maintain.refresh.topk import RankedRow, advance, capacity, window
+from spark_trickle.delta.reserve import capacity
+from spark_trickle.maintain.refresh.topk import RankedRow, advance, window
 
 values = st.integers(0, 400)
 

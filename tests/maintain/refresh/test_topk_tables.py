@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle import Lake
+from spark_trickle.delta.reserve import capacity
 from spark_trickle.errors import UnsupportedQueryError
-from spark_trickle.maintain.refresh.topk import capacity
 from support.streams import assert_exact, refreshed, rows
 
 pytestmark = pytest.mark.spark

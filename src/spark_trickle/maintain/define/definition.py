@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from spark_trickle.compile import CLOCK_CODE, CompiledQuery
 from spark_trickle.delta.fast_path import NoFastPath
+from spark_trickle.delta.reserve import LARGEST
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import UnsupportedQueryError
 from spark_trickle.maintain.records.streams import FULL
-from spark_trickle.maintain.refresh.reserve import LARGEST
 from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.storage.records import TableName
 

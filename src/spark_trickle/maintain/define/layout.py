@@ -18,7 +18,6 @@ from spark_trickle.lower.query import TableNames
 from spark_trickle.maintain.apply.delta import StoredPart
 from spark_trickle.maintain.apply.states import SumColumns
 from spark_trickle.maintain.records.streams import Segment, StreamTable
-from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.storage.records import HIDDEN_SCHEMA, NewColumn, Table, TableName
 from spark_trickle.storage.versions.transaction import Transaction
 
@@ -30,13 +29,6 @@ Types = Callable[[Part], list[tuple[str, str]]]
 """The names and Spark types of a part's columns."""
 
 
-def all_parts(compiled: CompiledQuery) -> tuple[Part, ...]:
-    """What is stored: segments, the reserve of a TopK, the result."""
-    reserve = reserve_of(compiled)
-    between = () if reserve is None else (reserve.part,)
-    return (*compiled.segments, *between, compiled.result)
-
-
 def create_parts(
     tx: Transaction,
     name: TableName,
@@ -46,7 +38,7 @@ def create_parts(
     cluster_by: Sequence[str] = (),
 ) -> None:
     """Make the tables of all parts into ``made``, in order: types may follow from earlier parts."""
-    parts = all_parts(compiled)
+    parts = compiled.stored
     if len(parts) > 1:
         tx.create_schema(HIDDEN_SCHEMA, if_not_exists=True)
     token = uuid4().hex[:12]
@@ -126,7 +118,7 @@ def stored_parts(
 def stored(tables: dict[str, Table], compiled: CompiledQuery) -> dict[str, StoredPart]:
     if isinstance(compiled.verdict, FullOnly):
         return {RESULT: StoredPart(tables[RESULT], ())}
-    parts = {part.name: part for part in all_parts(compiled)}
+    parts = {part.name: part for part in compiled.stored}
     return {
         name: StoredPart(
             tables[name],
@@ -147,7 +139,7 @@ def needs_state(
     if not stream.by_text or changed.by_text:
         return False
     compiled = compile(stream)
-    return not isinstance(compiled.verdict, FullOnly) and len(all_parts(compiled)) > 1
+    return not isinstance(compiled.verdict, FullOnly) and len(compiled.stored) > 1
 
 
 def _is_single(part: Part, parts: dict[str, Part]) -> bool:

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, PartDelta, render
 from spark_trickle.delta.keys.needs import Need, Origins, by_deltas
+from spark_trickle.delta.reserve import Reserve
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.views import viewed
 from spark_trickle.errors import ExecutionError
@@ -32,7 +33,7 @@ from spark_trickle.maintain.gather.nearby import (
 )
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.pinned import Pinned
-from spark_trickle.maintain.refresh.reserve import MovedReserve, Reserve, fill, in_memory, move
+from spark_trickle.maintain.refresh.reserve import MovedReserve, check, fill, in_memory, move
 from spark_trickle.maintain.refresh.whole import FEW, compared, difference, few
 from spark_trickle.maintain.timed.change import TimedDelta, only_inserted
 from spark_trickle.maintain.timed.clocks import TimedSource
@@ -251,7 +252,7 @@ class Computation:
             self._refill(reserve)
             return
         held = self._contents(reserve.part.name)
-        reserve.check(held.num_rows, self._scan(RESULT, Side.BEFORE).rows)
+        check(reserve, held.num_rows, self._scan(RESULT, Side.BEFORE).rows)
         moved = move(reserve, held, self._conform(reserve.part.name, delta), whole=self.whole)
         if moved.reserve is None:
             self.refilled = "RESERVE_DRY: the rows behind the result were used up"

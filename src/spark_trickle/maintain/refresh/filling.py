@@ -23,7 +23,6 @@ from spark_trickle.maintain.refresh.outcome import (
     moved_record,
 )
 from spark_trickle.maintain.refresh.pinned import Pinned, source_size
-from spark_trickle.maintain.refresh.reserve import reserve_of
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.refresh.whole import by_text
 from spark_trickle.maintain.timed.clocks import Clocks
@@ -112,7 +111,7 @@ def _by_parts(engine: Engine, job: RefreshJob, tx: Transaction, run: Run) -> _Do
         compiled,
         job.pinned,
         stored,
-        reserve_of(compiled),
+        compiled.reserve,
         whole,
         job.moved.shown,
     )

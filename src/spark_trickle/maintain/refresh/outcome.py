@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from spark_trickle.compile import CompiledQuery
+from spark_trickle.delta.reserve import RESERVE_PART
 from spark_trickle.errors import (
     CommitConflictError,
     InternalError,
@@ -18,7 +19,6 @@ from spark_trickle.errors import (
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
 from spark_trickle.maintain.refresh.pinned import Pinned
-from spark_trickle.maintain.refresh.reserve import RESERVE_PART
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.timed.clocks import Clocks
 from spark_trickle.maintain.watch import tracing

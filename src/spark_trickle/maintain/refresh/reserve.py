@@ -1,4 +1,4 @@
-"""A TopK at work: its reserve as a part of the stream table, sorted in this process.
+"""A TopK at work: its reserve, sorted in this process.
 
 The reserve stores each row of the TopK's input together with the columns the user sees, so that
 the result is a slice of it. It is small by construction, so it is kept in order here.
@@ -9,91 +9,29 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from spark_trickle.compile import CompiledQuery
-from spark_trickle.delta.segment import Part, Strategy
+from spark_trickle.delta.reserve import Reserve
 from spark_trickle.errors import InvariantError, UserError
-from spark_trickle.ir.nodes import Node, Order, Project, TopK
-from spark_trickle.ir.scalars import ref, substitute
-from spark_trickle.ir.types import Column
-from spark_trickle.ir.walk import fresh_ids
+from spark_trickle.ir.nodes import Order
 from spark_trickle.maintain.apply.matching import row_keys
-from spark_trickle.maintain.refresh.topk import RankedRow, advance, capacity, window
+from spark_trickle.maintain.refresh.topk import RankedRow, advance, window
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.records import WEIGHT
 
-RESERVE_PART = "__reserve"
-LARGEST = 10_000
-"""A TopK of more rows, OFFSET included, is not kept by a reserve."""
 
-
-@dataclass(frozen=True)
-class Reserve:
-    """The part that holds the reserve, and how to read order and result off its rows."""
-
-    part: Part
-    order: tuple[Order, ...]
-    """Over the columns of the part."""
-    outputs: tuple[Column, ...]
-    """The columns of the part that the user sees, in order."""
-    limit: int
-    offset: int
-
-    @property
-    def capacity(self) -> int:
-        return capacity(self.limit, self.offset)
-
-    def first(self) -> Node:
-        """The rows of the reserve, and one more to know whether there are others."""
-        return TopK(self.part.plan, self.order, self.capacity + 1)
-
-    def check(self, held: int, shown: int) -> None:
-        """InvariantError unless a result of so many rows is a slice of a reserve of so many."""
-        expected = min(self.limit, max(0, held - self.offset))
-        if held > self.capacity or shown != expected:
-            raise InvariantError(
-                f"the result has {shown} rows, and {held} are kept of the {self.capacity} at most "
-                f"that it is the first of",
-                hint="the contents are not what the frontier says: run repair_stream_table",
-            )
-
-
-def reserve_of(compiled: CompiledQuery) -> Reserve | None:
-    """The reserve of a query whose result is a TopK."""
-    top = compiled.topk
-    if top is None:
-        return None
-    ids = fresh_ids(compiled.result.plan)
-    inside = [(ids.copy(column), ref(column)) for column in top.columns]
-    shown = dict(zip((c.id for c in top.columns), (c for c, _ in inside), strict=True))
-    outside = _projected(compiled.result.plan, top)
-    outputs = [(ids.copy(column), expression) for column, expression in outside]
-    columns = tuple(c for c, _ in (*inside, *outputs))
-    plan = Project(top.input, (*inside, *outputs))
-    stored = tuple(replace(c, name=f"c{i}") for i, c in enumerate(columns))
-    plan = replace(
-        plan, outputs=tuple((s, e) for s, (_, e) in zip(stored, plan.outputs, strict=True))
-    )
-    order = tuple(replace(o, column=_renamed(shown[o.column.id], stored)) for o in top.order)
-    part = Part(RESERVE_PART, plan, stored, (), Strategy.ALGEBRA)
-    return Reserve(part, order, stored[len(inside) :], top.limit, top.offset)
-
-
-def _renamed(column: Column, stored: Sequence[Column]) -> Column:
-    return next(s for s in stored if s.id == column.id)
-
-
-def _projected(plan: Node, top: TopK) -> list[tuple[Column, Any]]:
-    """What the projections above the TopK make of its rows."""
-    if plan is top:
-        return [(column, ref(column)) for column in top.columns]
-    assert isinstance(plan, Project)
-    below = {column.id: expression for column, expression in _projected(plan.input, top)}
-    return [(column, substitute(expression, below)) for column, expression in plan.outputs]
+def check(reserve: Reserve, held: int, shown: int) -> None:
+    """InvariantError unless a result of so many rows is a slice of a reserve of so many."""
+    expected = min(reserve.limit, max(0, held - reserve.offset))
+    if held > reserve.capacity or shown != expected:
+        raise InvariantError(
+            f"the result has {shown} rows, and {held} are kept of the {reserve.capacity} at most "
+            f"that it is the first of",
+            hint="the contents are not what the frontier says: run repair_stream_table",
+        )
 
 
 @dataclass(frozen=True)

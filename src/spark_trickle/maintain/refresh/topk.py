@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-RESERVE = 100
-"""Rows kept behind the result at least."""
+from spark_trickle.delta.reserve import capacity
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,6 @@ class TopKChange:
     result: dict[int, int]
     whole: bool
     """Whether the reserve still is the whole child."""
-
-
-def capacity(limit: int, offset: int) -> int:
-    """How many rows the reserve holds at most."""
-    return offset + limit + max(RESERVE, limit)
 
 
 def advance(
