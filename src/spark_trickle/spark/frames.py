@@ -264,11 +264,7 @@ def read_group(
     # Texts and not Column objects: each of those is a call or more to the Java side.
     hidden = [f"{keys.text} AS {KEY}"] if located or group.joined else []
     hidden += [f"{_row_id(group, files, keys)} AS {ROW}"] if located else []
-    frame = frame.selectExpr("*", *hidden)
-    if group.after is not None:
-        frame = frame.where(f"{FILE_VERSION} > {group.after}")
-    if group.through is not None:
-        frame = frame.where(f"{FILE_VERSION} <= {group.through}")
+    frame = _in_versions(frame.selectExpr("*", *hidden), group)
     if group.joined:
         frame = bitmaps.without(spark, frame, dead)
     for column in table.columns:
@@ -276,6 +272,15 @@ def read_group(
             frame = frame.withColumn(inside[column.id], constant(column))
     shown = (f"{quote(inside[c.id])} AS {quote(c.name)}" for c in table.columns)
     return frame.selectExpr(*shown, *([KEY, ROW] if located else []))
+
+
+def _in_versions(frame: DataFrame, group: _Group) -> DataFrame:
+    """The rows that the versions of a window inserted."""
+    if group.after is not None:
+        frame = frame.where(f"{FILE_VERSION} > {group.after}")
+    if group.through is not None:
+        frame = frame.where(f"{FILE_VERSION} <= {group.through}")
+    return frame
 
 
 def parquet_reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:

@@ -129,7 +129,6 @@ def describe(
     refused: NoFastPath | None = None,
 ) -> StreamTableInfo:
     """The record for people; ``compiled`` is None when the query no longer fits its sources."""
-    limit, order = _top(compiled)
     names = {s.uuid: str(catalog.find(s.uuid) or s.name) for s in stream.sources}
     return StreamTableInfo(
         stream.name,
@@ -141,9 +140,7 @@ def describe(
         stream.populated,
         {names[source.uuid]: source.version for source in stream.sources},
         staleness(catalog, stream),
-        limit is not None,
-        limit,
-        order,
+        *_top(compiled),
         [names[source.uuid] for source in stream.sources],
         [table.name for table in graph.dependents(known, stream.uuid)],
         newest.started_at if newest is not None else None,
@@ -176,10 +173,10 @@ def _fast_path(
     return False, f"NOT_ASKED: it is refreshed as its mode says; {hint}", str(plan)
 
 
-def _top(compiled: CompiledQuery | None) -> tuple[int | None, str | None]:
-    """LIMIT and ORDER BY of a TopK. LIMIT 0 is one too, though no plan is left of it."""
+def _top(compiled: CompiledQuery | None) -> tuple[bool, int | None, str | None]:
+    """Whether it is a TopK, LIMIT and ORDER BY. LIMIT 0 is one too, though no plan is left of it."""
     if compiled is None:
-        return None, None
+        return False, None, None
     tree = compiled.parsed.tree
     order = tree.args.get("order")
     top = compiled.topk
@@ -187,8 +184,8 @@ def _top(compiled: CompiledQuery | None) -> tuple[int | None, str | None]:
     if top is None and order is not None and limit_of(tree) == 0:
         limit = 0
     if limit is None or order is None:
-        return limit, None
-    return limit, ", ".join(key.sql(TrickleSpark) for key in order.expressions)
+        return limit is not None, limit, None
+    return True, limit, ", ".join(key.sql(TrickleSpark) for key in order.expressions)
 
 
 def staleness(catalog: Catalog, stream: StreamTable) -> float:
