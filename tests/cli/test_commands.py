@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import spark_trickle
+from spark_trickle.cli.opening import Place, place
+from spark_trickle.errors import UserError
 from support.command import TRICKLE, environment, in_terminal, run
 
 NAME = "a_rather_long_name_of_a_table"
@@ -78,6 +80,26 @@ def test_where_the_lake_is_named(here: Path) -> None:
     bad = run("status", cwd=here)
     assert bad.code == 1
     assert "lak" in bad.err
+
+
+def test_the_file_says_how_to_reach_storage_and_spark(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRICKLE_LAKE", raising=False)
+    file = tmp_path / "trickle.toml"
+    file.write_text(
+        'lake = "postgresql://host/db"\ndata_path = "s3://bucket/lake"\n'
+        '[storage]\nendpoint = "http://127.0.0.1:1"\n[spark]\n"spark.master" = "spark://host:7077"\n'
+    )
+    found = place(None, None)
+    assert (found.location, found.data_path) == ("postgresql://host/db", "s3://bucket/lake")
+    assert found.settings.storage == {"endpoint": "http://127.0.0.1:1"}
+    assert found.settings.spark == {"spark.master": "spark://host:7077"}
+    assert place(None, "s3://other/x").data_path == "s3://other/x"
+    assert place("elsewhere", None) == Place("elsewhere"), "the file is about the lake it names"
+    for wrong in ("[spark]\ncores = 2", 'spark = "x"', "[park]\nx = 'y'", "data_path = 1"):
+        file.write_text(f'lake = "lake"\n{wrong}\n')
+        with pytest.raises(UserError, match=r"trickle\.toml: "):
+            place(None, None)
 
 
 def test_scripts_by_argument_file_and_pipe(here: Path) -> None:

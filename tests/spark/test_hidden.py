@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import spark_trickle
+from spark_trickle.errors import ExecutionError
+from spark_trickle.settings import Settings
 from spark_trickle.spark.sessions.java import use_java
+from support import objects
 from support.hidden import may_mount
 
 _JAVA = """#!/bin/sh
@@ -54,3 +58,22 @@ def test_a_spark_that_sees_another_disk(tmp_path):
     )
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-6000:]
     assert "flows done" in ran.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.objects
+def test_a_spark_that_cannot_reach_the_store(tmp_path, spark):
+    """Without hadoop-aws: told at the first use, and nothing is left in the store."""
+    with objects.server() as storage:
+        settings = Settings(inline_row_limit=10, storage=storage)
+        place = f"s3://{objects.BUCKET}/lake"
+        with spark_trickle.connect(
+            tmp_path, data_path=place, spark=spark, settings=settings
+        ) as lake:
+            lake.sql("CREATE TABLE t (a BIGINT)")
+            lake.sql("INSERT INTO t VALUES (1), (2)")
+            with pytest.raises(ExecutionError, match="does not see the files in s3://") as caught:
+                lake.sql("INSERT INTO t SELECT id FROM range(100)")
+            assert "hadoop-aws" in str(caught.value.hint)
+            assert lake._catalog.files.list(lake._catalog.data_path) == []
+            assert lake.version == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from spark_trickle.storage.catalog.catalog import Catalog
 from support import postgres
 
 Opener = Callable[..., Catalog]
-_numbers = itertools.count()
 
 
 @pytest.fixture
@@ -39,19 +37,7 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     """Location and data path of a new, empty lake of each kind."""
     if request.param == "sqlite":
         return str(tmp_path / "lake"), str(tmp_path / "lake" / "data")
-    return new_database(request.getfixturevalue("postgres_url")), str(tmp_path / "data")
-
-
-def new_database(url: str, *, copy: bool = False) -> str:
-    """An empty database on the server of ``url``, or a copy of the one that ``url`` names."""
-    import psycopg
-
-    server, original = url.rsplit("/", 1)
-    name = f"lake{next(_numbers)}"
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        template = f"TEMPLATE {original}" if copy else ""
-        connection.execute(f"CREATE DATABASE {name} {template}")
-    return f"{server}/{name}"
+    return postgres.new_database(request.getfixturevalue("postgres_url")), str(tmp_path / "data")
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import NewColumn
 from spark_trickle.storage.upkeep import maintenance
 from support import duck, lakes
+from support.postgres import new_database
 
 from . import crash_child
-from .conftest import new_database
 
 CRASHES = {
     "insert": ["locked", "inlined-rows-written", "before-commit", "after-commit"],

@@ -12,8 +12,8 @@ from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import NewColumn
 from spark_trickle.storage.upkeep import maintenance
 from support import duck, lakes
+from support.postgres import new_database
 
-from .conftest import new_database
 from .test_foreign import SCENARIOS
 
 pytestmark = pytest.mark.postgres

@@ -18,9 +18,8 @@ from spark_trickle.storage.records import NewColumn
 from spark_trickle.storage.upkeep import maintenance
 from spark_trickle.storage.versions.transaction import Transaction
 from support import lakes, proxy
+from support.postgres import new_database
 from support.proxy import Cut, Proxy
-
-from .conftest import new_database
 
 pytestmark = pytest.mark.postgres
 TUNED = Settings(inline_row_limit=20, busy_timeout_seconds=10)

@@ -17,7 +17,7 @@ from spark_trickle.errors import CatalogError, ReadOnlyError
 from spark_trickle.maintain.records import streams
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.read.reader import read_scan
-from storage.conftest import new_database
+from support.postgres import new_database
 from support.readers import Reader, as_reader, forbid_writing, open_folder
 
 QUERY = "SELECT b, count(*) AS n FROM t GROUP BY b"

@@ -8,8 +8,7 @@ import pytest
 
 import spark_trickle
 from support import sqlfiles
-
-from .conftest import new_database
+from support.postgres import new_database
 
 FOLDER = Path(__file__).parents[1] / "sql" / "dry"
 

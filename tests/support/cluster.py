@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shlex
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PATIENCE = 60.0
+
+
+def _hadoop_aws() -> str:
+    """The package that reads s3a://, of the version that Spark's own Hadoop has."""
+    home = Path(importlib.util.find_spec("pyspark").submodule_search_locations[0])
+    (jar,) = home.glob("jars/hadoop-client-api-*.jar")
+    return f"org.apache.hadoop:hadoop-aws:{jar.stem.removeprefix('hadoop-client-api-')}"
+
+
+HADOOP_AWS = _hadoop_aws()
 
 
 class Cluster:
@@ -54,7 +65,9 @@ class Cluster:
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """As when its machine is gone: the worker and its executors at once."""
         self._all.remove(process)
+        before = self._alive() or 0
         _end(process)
+        self._until(lambda: (self._alive() or 0) < before, "the master knows a dead worker")
 
     def close(self) -> None:
         while self._all:
@@ -152,6 +165,18 @@ def session(
         yield found
     finally:
         found.stop()
+        _forget_java()
+
+
+def _forget_java() -> None:
+    """The next driver is a JVM of its own: packages are put on the class path when one starts."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout=60)
 
 
 class Striking:

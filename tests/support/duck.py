@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,20 @@ def extension(name: str) -> str:
     return str(next(root.glob(f"extensions/*/{name}.duckdb_extension")))
 
 
-def run(setup: Sequence[str], queries: Sequence[str], timeout: float = 120) -> list[Any]:
-    """The rows of each query, every value as text (or None)."""
+def run(
+    setup: Sequence[str],
+    queries: Sequence[str],
+    timeout: float = 120,
+    storage: Mapping[str, str] | None = None,
+) -> list[Any]:
+    """The rows of each query, every value as text (or None); ``storage`` is an object store's."""
     scanner = "postgres_scanner" if "ducklake:postgres" in setup[0] else "sqlite_scanner"
     extensions = [extension("ducklake"), extension(scanner)]
-    job = {"extensions": extensions, "setup": list(setup), "queries": list(queries)}
+    secrets = []
+    if storage is not None:
+        extensions.append(extension("httpfs"))
+        secrets.append(_secret(storage))
+    job = {"extensions": extensions, "setup": [*secrets, *setup], "queries": list(queries)}
     done = subprocess.run(
         [sys.executable, "-c", _CHILD],
         input=json.dumps(job),
@@ -57,6 +66,14 @@ def run(setup: Sequence[str], queries: Sequence[str], timeout: float = 120) -> l
     for query, answer in zip(queries, answers, strict=True):
         assert not isinstance(answer, dict), f"{query}: {answer['error']}"
     return answers
+
+
+def _secret(storage: Mapping[str, str]) -> str:
+    host = storage["endpoint"].removeprefix("http://")
+    return (
+        f"CREATE SECRET (TYPE s3, KEY_ID '{storage['access_key']}', "
+        f"SECRET '{storage['secret_key']}', ENDPOINT '{host}', URL_STYLE 'path', USE_SSL false)"
+    )
 
 
 def catalog_of(location: Path | str) -> Path | str:
@@ -72,9 +89,11 @@ def attach(catalog: Path | str, data: Path | str | None = None) -> str:
     return f"ATTACH 'ducklake:{kind}:{catalog}' AS lk ({options})"
 
 
-def read(catalog: Path | str, queries: Sequence[str]) -> list[Any]:
+def read(
+    catalog: Path | str, queries: Sequence[str], storage: Mapping[str, str] | None = None
+) -> list[Any]:
     """Run queries against a lake that we wrote, read-only."""
-    return run([attach(catalog), "USE lk"], queries)
+    return run([attach(catalog), "USE lk"], queries, storage=storage)
 
 
 def write(folder: Path, statements: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import shutil
@@ -15,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+_numbers = itertools.count()
 
 
 def binaries() -> Path | None:
@@ -93,3 +96,15 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
         else:
             return
     raise AssertionError(log.read_text())
+
+
+def new_database(url: str, *, copy: bool = False) -> str:
+    """An empty database on the server of ``url``, or a copy of the one that ``url`` names."""
+    import psycopg
+
+    server, original = url.rsplit("/", 1)
+    name = f"lake{next(_numbers)}"
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        template = f"TEMPLATE {original}" if copy else ""
+        connection.execute(f"CREATE DATABASE {name} {template}")
+    return f"{server}/{name}"

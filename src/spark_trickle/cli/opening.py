@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import tomllib
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spark_trickle.errors import UserError
+from spark_trickle.settings import Settings
 
 if TYPE_CHECKING:
     from spark_trickle.lake import Lake
 
 VARIABLE, FILE, USUAL = "TRICKLE_LAKE", "trickle.toml", "./lake"
-_KEYS = ("lake", "data_path")
+_TEXTS, _TABLES = ("lake", "data_path"), ("storage", "spark")
+_HINT = 'write lake = "…"; and if need be data_path = "…", tables [storage] and [spark] of texts'
 
 LakeOption = Annotated[
     str | None,
@@ -30,26 +33,37 @@ DataPathOption = Annotated[
 ]
 
 
-def place(lake: str | None, data_path: str | None) -> tuple[str, str | None]:
-    """The lake's location and its data path."""
+@dataclass(frozen=True)
+class Place:
+    """Where a lake is, and what the file that names it says of its storage and of Spark."""
+
+    location: str
+    data_path: str | None = None
+    settings: Settings = field(default_factory=Settings)
+
+
+def place(lake: str | None, data_path: str | None) -> Place:
+    """The lake that a command is about."""
     if lake is not None:
-        return lake, data_path
+        return Place(lake, data_path)
     named = os.environ.get(VARIABLE)
     if named is not None:
-        return named, data_path
-    found = _from_file()
-    return (found[0], data_path or found[1]) if found else (USUAL, data_path)
+        return Place(named, data_path)
+    found = _from_file() or Place(USUAL)
+    return replace(found, data_path=data_path or found.data_path)
 
 
 def open_lake(lake: str | None, data_path: str | None, *, create: bool = False) -> Lake:
     """The lake; one that is not there is an error unless it is to be made."""
     import spark_trickle
 
-    location, files = place(lake, data_path)
-    return spark_trickle.connect(location, data_path=files, create=create)
+    found = place(lake, data_path)
+    return spark_trickle.connect(
+        found.location, data_path=found.data_path, settings=found.settings, create=create
+    )
 
 
-def _from_file() -> tuple[str, str | None] | None:
+def _from_file() -> Place | None:
     for folder in (Path.cwd(), *Path.cwd().parents):
         path = folder / FILE
         if path.is_file():
@@ -57,17 +71,26 @@ def _from_file() -> tuple[str, str | None] | None:
     return None
 
 
-def _read(path: Path) -> tuple[str, str | None]:
+def _read(path: Path) -> Place:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}") from None
-    unknown = sorted(values.keys() - set(_KEYS))
-    if unknown or "lake" not in values or not all(isinstance(v, str) for v in values.values()):
+    unknown = sorted(values.keys() - {*_TEXTS, *_TABLES})
+    if unknown or "lake" not in values:
         what = f"it has {', '.join(unknown)}" if unknown else "it names no lake"
-        raise UserError(f"{path}: {what}", hint='write lake = "…", and data_path = "…" if need be')
+        raise UserError(f"{path}: {what}", hint=_HINT)
+    tables = {name: values.pop(name) for name in _TABLES if name in values}
+    if not all(isinstance(table, dict) for table in tables.values()) or not all(
+        isinstance(text, str) for part in (values, *tables.values()) for text in part.values()
+    ):
+        raise UserError(f"{path}: what it says must be texts", hint=_HINT)
     files = values.get("data_path")
-    return _beside(path, values["lake"]), None if files is None else _beside(path, files)
+    return Place(
+        _beside(path, values["lake"]),
+        None if files is None else _beside(path, files),
+        Settings(**tables),
+    )
 
 
 def _beside(path: Path, text: str) -> str:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -39,14 +40,14 @@ def run(
     import spark_trickle
 
     logs.to_stdout(as_json=json_log, verbose=verbose)
-    settings = spark_trickle.Settings(parallel_refreshes=parallel, poll_seconds=poll)
     # No Event: its lock may be held by the very thread that a signal interrupts.
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: stopped.append(number))
-    location, files = place(lake, data_path)
+    found = place(lake, data_path)
+    settings = replace(found.settings, parallel_refreshes=parallel, poll_seconds=poll)
     with spark_trickle.connect(
-        location, data_path=files, settings=settings, create=False
+        found.location, data_path=found.data_path, settings=settings, create=False
     ) as opened:
         scheduler = opened.scheduler(on_alert=[*(webhook or ()), *((c,) for c in command or ())])
         if once:

@@ -25,7 +25,7 @@ _LEAST_FREE = 1 << 30
 
 def init(lake: LakeOption = None, data_path: DataPathOption = None) -> None:
     """Make a lake; one that is there is left as it is."""
-    location, _ = place(lake, data_path)
+    location = place(lake, data_path).location
     try:
         opened, told = open_lake(lake, data_path), "there is already a lake in"
     except NotFoundError:
@@ -84,7 +84,7 @@ def doctor(lake: LakeOption = None, data_path: DataPathOption = None) -> None:
 def _checks(lake: str | None, data_path: str | None) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "versions", _versions
     yield "java", _java
-    location, _ = place(lake, data_path)
+    location = place(lake, data_path).location
     try:
         opened = open_lake(lake, data_path)
     except TrickleError as error:

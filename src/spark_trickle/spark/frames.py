@@ -28,6 +28,7 @@ from spark_trickle.spark import bitmaps
 from spark_trickle.spark.bitmaps import KEY, POSITION_BITS
 from spark_trickle.spark.constants import among_ranges, constant
 from spark_trickle.spark.failures import spark_errors
+from spark_trickle.spark.known import may_be_named, read_named
 from spark_trickle.spark.sessions.classic import active_kept
 from spark_trickle.spark.sessions.names import drop_view
 from spark_trickle.spark.types import FIELD_ID, spark_schema
@@ -252,9 +253,7 @@ def read_group(
         schema.add(FILE_VERSION, t.LongType(), True, {FIELD_ID: FILE_VERSION_FIELD})
     if located and group.has_row_ids:
         schema.add(FILE_ROW_ID, t.LongType(), True, {FIELD_ID: FILE_ROW_ID_FIELD})
-    frame = parquet_reader(spark, schema).parquet(
-        *(table.files.pattern(file.path) for file in files)
-    )
+    frame = _opened(spark, table, schema, files)
     dead = {keys.code(file): file.deleted for file in files if len(file.deleted)}
     if dead and not group.joined:
         frame = bitmaps.living(spark, frame, dead, keys.code_text)
@@ -281,6 +280,15 @@ def _in_versions(frame: DataFrame, group: _Group) -> DataFrame:
     if group.through is not None:
         frame = frame.where(f"{FILE_VERSION} <= {group.through}")
     return frame
+
+
+def _opened(
+    spark: SparkSession, table: Table, schema: t.StructType, files: Sequence[DataFile]
+) -> DataFrame:
+    reader = parquet_reader(spark, schema)
+    if all(table.files.stored(file.path) for file in files) and may_be_named(spark):
+        return read_named(reader, [(table.files.escaped(f.path), f.bytes) for f in files])
+    return reader.parquet(*(table.files.pattern(file.path) for file in files))
 
 
 def parquet_reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:

@@ -95,13 +95,15 @@ class Writer:
 
     def _gathered(self, table: Table, folder: str, paths: Sequence[str]) -> list[str]:
         """The files in the table's own folder, where moving them there costs nothing."""
+        if table.files.stored(folder):
+            return list(paths)
         found = []
         for path in paths:
             # Short names: every row of a file with dead rows pays for the checksum of its name.
-            target = f"{table.location}{uuid4().hex[:16]}.parquet"
-            self._tx.discard(target)
-            found.append(table.files.rise(path, target))
-        table.files.remove(folder, but=frozenset(found))
+            found.append(f"{table.location}{uuid4().hex[:16]}.parquet")
+            self._tx.discard(found[-1])
+            table.files.move(path, found[-1])
+        table.files.remove(folder)
         return found
 
 
@@ -115,6 +117,9 @@ def write_parquet(
     counted = Observation()
     writer = frame.observe(counted, F.count(F.lit(1)).alias("rows")).write
     writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    if files.stored(folder):
+        # There a rename is a copy: one is enough, since what the folder has is counted anyhow.
+        writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")
     writer.options(**(options or {})).parquet(files.for_spark(folder))
     rows = int(counted.get["rows"])
     found = [path for path, _ in files.list(folder, recursive=False)]

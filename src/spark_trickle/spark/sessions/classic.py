@@ -51,6 +51,11 @@ def _java(session: SparkSession) -> Any:
     return getattr(session, "_jsparkSession", None)
 
 
+def has_java(session: SparkSession) -> bool:
+    """Whether the driver is a child of this process."""
+    return _java(session) is not None
+
+
 def definition(frame: DataFrame) -> bytes | str | None:
     """What the one function is that a frame ``SELECT f(…)`` calls.
 

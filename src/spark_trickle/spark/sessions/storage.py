@@ -23,17 +23,22 @@ _CHECKED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 _COPIES = 256
 """Rows of the probe: more executors than this are not all asked."""
 _HINT = "give a data_path that this process and all of Spark's machines share"
+_HINT_OF_STORES = (
+    "Spark needs the package hadoop-aws, and endpoint and credentials as spark.hadoop.fs.s3a.*: see "
+    "docs/deploy.md"
+)
 
 
 def check_shared(spark: SparkSession, files: FileSystem) -> None:
     """ExecutionError if a Spark elsewhere and this process see different storage; asks once.
 
-    One that runs in this process, as ``local[…]`` does, sees what it sees.
+    One that runs in this process, as ``local[…]`` does, sees the disk that it sees; an object
+    store it reaches in a way of its own.
     """
     known = _CHECKED.setdefault(spark, set())
     if files.root in known:
         return
-    if not _runs_here(spark):
+    if files.stored(files.root) or not _runs_here(spark):
         probe(spark, files)
     known.add(files.root)
 
@@ -58,6 +63,7 @@ def probe(spark: SparkSession, files: FileSystem) -> None:
             pq.write_table(pa.table({"token": [token]}), sink)
     except ReadOnlyError:
         return  # who may only read learns from the first read what Spark does not see
+    hint = _HINT_OF_STORES if files.stored(folder) else _HINT
     here, there = f"this process on {socket.gethostname()}", f"Spark at {_master(spark)}"
     try:
         with spark_errors():
@@ -71,7 +77,7 @@ def probe(spark: SparkSession, files: FileSystem) -> None:
     except TrickleError as error:
         raise ExecutionError(
             f"{there} does not see the files in {folder} that {here} sees: {error.message}",
-            hint=_HINT,
+            hint=hint,
         ) from None
     finally:
         with suppress(TrickleError):
@@ -80,7 +86,7 @@ def probe(spark: SparkSession, files: FileSystem) -> None:
         raise ExecutionError(
             f"{here} does not see what the executors of {there} write into {copies}: "
             f"{len(seen)} of {_COPIES} rows",
-            hint=_HINT,
+            hint=hint,
         )
 
 

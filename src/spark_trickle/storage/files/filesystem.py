@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow.parquet as pq
 from pyarrow import fs as arrow_fs
@@ -124,6 +124,14 @@ class FileSystem:
         """
         return _WILD.sub(r"\\\g<0>", self.for_spark(path))
 
+    def stored(self, path: str) -> bool:
+        """Whether it is in an object store: there nothing can be moved, and each look is a request."""
+        return _stored(path)
+
+    def escaped(self, path: str) -> str:
+        """The path in a store as a URI for Hadoop."""
+        return "s3a://" + quote(path[len(_S3) :])
+
     # Parquet
 
     def parquet(self, path: str, footer: Any = None) -> pq.ParquetFile:
@@ -192,13 +200,10 @@ class FileSystem:
             if info.is_file
         ]
 
-    def rise(self, path: str, target: str) -> str:
-        """Move a file to another name where that costs nothing; where it is then."""
-        if _stored(path):
-            return path
+    def move(self, path: str, target: str) -> None:
+        """Give a local file another name."""
         with writing(target):
             os.replace(path, target)
-        return target
 
     def remove(self, path: str, but: frozenset[str] = frozenset()) -> bool:
         """Remove a file, or a folder with all in it except the files of ``but``; whether any went."""
@@ -206,6 +211,12 @@ class FileSystem:
             return False
         system, inner = self.at(path)
         with writing(path):
+            if _stored(path) and path.endswith(".parquet"):  # what it is need not be asked
+                try:
+                    system.delete_file(inner)
+                except FileNotFoundError:
+                    return False
+                return True
             kind = system.get_file_info(inner.rstrip("/")).type
             if kind == arrow_fs.FileType.NotFound:
                 return False
