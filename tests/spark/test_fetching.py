@@ -7,11 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import VariantVal
 
 from spark_trickle import Lake, UserError
 from spark_trickle.spark import fetching
-from spark_trickle.spark.fetching import few
+from spark_trickle.spark.fetching import few, first
 from support.streams import refreshed, rows
 
 pytestmark = pytest.mark.spark
@@ -132,3 +133,21 @@ def test_a_difference_of_large_rows_is_told_by_as_many_as_fit(
     monkeypatch.setattr(fetching, "BUDGET", BUDGET)
     found = lake.verify("s")
     assert 1 <= found.rows.num_rows <= 100
+
+
+def test_a_limit_keeps_the_order_below_it(spark):
+    """Executors on other machines answer in any order: Spark must not take rows as they come."""
+    spark.range(400).selectExpr("id % 40 AS a", "id AS b").repartition(2).createOrReplaceTempView(
+        "r"
+    )
+    inner = "SELECT a, sum(b) AS b FROM r GROUP BY a ORDER BY b DESC LIMIT 7"
+    frame = spark.sql(f"SELECT a, upper(CAST(b AS STRING)) AS s FROM ({inner})")
+    sized = first(frame, 100).withColumn("n", F.length("s"))
+    query = sized.select("a", "n", F.when(F.col("n") < 9, F.col("s")))
+    plan = query._jdf.queryExecution().executedPlan().toString()
+    assert "CollectLimit" not in plan
+    assert "TakeOrderedAndProject" in plan or plan.count("Sort [") == 2, plan
+    assert sorted(row.a for row in first(frame, 100).collect()) == list(range(33, 40))
+    found, _ = few(frame, 100)
+    assert found is not None
+    assert sorted(found.column("a").to_pylist()) == list(range(33, 40))

@@ -36,22 +36,31 @@ def few(frame: DataFrame, rows: int, bytes: int | None = None) -> tuple[pa.Table
     sizes = {field.name: size for field in fields if (size := _size(field)) is not None}
     if not sizes:
         most = min(rows, budget // fixed)
-        found = frame.limit(most + 1).toArrow()
+        found = first(frame, most + 1).toArrow()
         return (found if found.num_rows <= most else None), 1
     widest = budget // (rows + 1)
     plain = frame.toDF(*names).select(*(F.col(f.name).cast(_open(f.dataType)) for f in fields))
     size = reduce(Column.__add__, sizes.values(), F.lit(fixed).cast("bigint"))
     shown = [_unless_large(f, widest) if f.name in sizes else F.col(f.name) for f in fields]
-    found = plain.limit(rows + 1).withColumn(_SIZE, size).select(*shown, _SIZE).toArrow()
+    found = first(plain, rows + 1).withColumn(_SIZE, size).select(*shown, _SIZE).toArrow()
     told = found.column(_SIZE)
     if found.num_rows > rows or (pc.sum(told).as_py() or 0) > budget:
         return None, 1
     queries = 1
     if (pc.max(told).as_py() or 0) > widest:
-        found, queries = plain.limit(rows + 1).toArrow(), 2  # chance may give more rows this time
+        found, queries = first(plain, rows + 1).toArrow(), 2  # chance may give more rows this time
         if found.num_rows > rows:
             return None, queries
     return found.select(names).rename_columns(frame.columns), queries
+
+
+def first(frame: DataFrame, rows: int) -> DataFrame:
+    """No more than so many rows; of a frame that is sorted and limited itself, those it means.
+
+    A limit on top of everything, fetched as Arrow, has Spark take rows as they arrive from the
+    executors, whatever order was asked for below it; under a filter it sorts them again.
+    """
+    return frame.limit(rows).where(F.monotonically_increasing_id() >= 0)
 
 
 def bounded(frame: DataFrame, rows: int) -> pa.Table:
