@@ -31,7 +31,7 @@ def read_named(reader: DataFrameReader, files: Sequence[tuple[str, int]]) -> Dat
         log.parent.mkdir()
         log.write_text("\n".join(["v1", *(_line(uri, size) for uri, size in files)]))
         # Whoever passes over the log finds this, which is an error, and not an empty table.
-        Path(folder, "log_not_read.parquet").write_text("")
+        Path(folder, "log_not_read.parquet").write_text("this is no Parquet file")
         # Names of folders (``env=prod``) are no columns. The driver reads the log now and not again.
         return reader.option("recursiveFileLookup", "true").parquet(Path(folder).as_uri())
 
