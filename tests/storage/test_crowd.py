@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,32 @@ def test_everybody_gets_on(open_lake: Any, location: tuple[str, str]) -> None:
 @pytest.mark.long
 def test_everybody_gets_on_for_three_minutes(open_lake: Any, location: tuple[str, str]) -> None:
     crowd(open_lake(), location, seconds=180, patience=10)
+
+
+def test_who_waits_for_the_lock_gets_it(open_lake: Any) -> None:
+    """Three hold it again and again, for long; one comes now and then."""
+    catalog: Catalog = open_lake()
+    until = time.monotonic() + 4
+
+    def hold() -> int:
+        count = 0
+        while time.monotonic() < until:
+            with catalog.writing():
+                time.sleep(0.05)
+            count += 1
+        return count
+
+    waits = []
+    with ThreadPoolExecutor(3) as pool:
+        held = [pool.submit(hold) for _ in range(3)]
+        while time.monotonic() < until:
+            time.sleep(0.1)
+            began = time.monotonic()
+            with catalog.writing():
+                waits.append(time.monotonic() - began)
+    assert min(each.result() for each in held) > 3
+    assert len(waits) > 3
+    assert max(waits) < 2
 
 
 def crowd(catalog: Catalog, location: tuple[str, str], seconds: float, patience: float) -> None:

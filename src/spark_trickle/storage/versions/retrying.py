@@ -1,6 +1,7 @@
 """Work in a transaction of its own, done again when another writer got in the way.
 
-Law: nobody loses for ever. Who lost thrice, and is quick, does the work while other writers wait.
+Law: nobody loses for ever. Who lost thrice, or a second's work, and is quick enough, does it while other
+writers wait.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ from spark_trickle.settings import Settings
 from spark_trickle.storage.versions.transaction import Transaction
 
 T = TypeVar("T")
-_PATIENCE = 3
-"""So often work may be lost before the others wait."""
+_PATIENCE, _SECONDS = 3, 1.0
+"""So often, or so much, work may be lost before the others wait."""
 
 
 def committed(
     begin: Callable[[], Transaction], work: Callable[[Transaction], T], settings: Settings
 ) -> T:
     """Do the work and commit it on top of the newest version; what the work answered."""
-    attempt, seconds = 0, 0.0
+    attempt, seconds, lost = 0, 0.0, 0.0
     while True:
         began = time.monotonic()
-        alone = attempt >= _PATIENCE and seconds < settings.busy_timeout_seconds / 3
+        alone = (attempt >= _PATIENCE or lost > _SECONDS) and (
+            seconds < settings.busy_timeout_seconds / 3
+        )
         tx = begin()
         try:
             return _once(tx, work, alone)
@@ -38,6 +41,7 @@ def committed(
             if attempt > settings.commit_retries or not again:
                 raise
             seconds = time.monotonic() - began
+            lost += seconds
             # Losers come back at different moments.
             time.sleep(random.uniform(0, 0.01 * 2 ** min(attempt, 6)))
         except BaseException:
