@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from spark_trickle.settings import Settings
 from spark_trickle.spark.bitmaps import KEY
+from spark_trickle.spark.budget import Budget
 from spark_trickle.spark.comparing import comparable_columns, net
 from spark_trickle.spark.constants import all_of, among, among_ranges, any_of
 from spark_trickle.spark.failures import spark_errors
@@ -64,6 +65,8 @@ class Run:
         self._folders: list[str] = []
         self._shown: dict[tuple[SparkSession, int], tuple[pa.Table, str]] = {}
         """Views of Arrow tables, by the identity of the table, which is kept alive here."""
+        self.budget: Budget | None = None
+        """What may be spent on the work, if that is bounded."""
         self.spark_queries = 0
         self.rows_read = 0
         self.bytes_read = 0
@@ -87,7 +90,10 @@ class Run:
 
     def _desk(self, bytes: int | None = None) -> Desk:
         pace = self._pace if bytes is None else self._desks.pace(bytes)
-        return self._desks.desk(self.meaning, pace)
+        desk = self._desks.desk(self.meaning, pace)
+        if self.budget is not None:
+            self.budget.use(desk.spark)
+        return desk
 
     def scan(self, plan: ScanPlan, keep: Sequence[Restriction] = ()) -> str:
         """A view of a table's rows; of those only that may meet one entry of ``keep``, if any."""

@@ -43,7 +43,7 @@ class ScanFinder:
     def expected(self, source: str, restriction: Restriction) -> float:
         """As if the values were spread evenly over those that the column may have."""
         plan = self.plans[source]
-        shares = [len(values) / _domain(plan, name) for name, values in restriction.items()]
+        shares = [len(values) / domain(plan, name) for name, values in restriction.items()]
         return plan.rows * min([1.0, *shares])
 
     def find(self, source: str, restrictions: Sequence[Restriction], most: int) -> pa.Table | None:
@@ -89,7 +89,7 @@ def pruned(plan: ScanPlan, restrictions: Sequence[Restriction]) -> ScanPlan:
     return replace(plan, files=tuple(file for file in plan.files if file.id in kept))
 
 
-def _domain(plan: ScanPlan, name: str) -> float:
+def domain(plan: ScanPlan, name: str) -> float:
     """About how many values a column may have: those between its ends, if they can be counted."""
     column = plan.table.column(name)
     assert column is not None

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_trickle.compile import CompiledQuery, functions_called
-from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import (
     BindError,
     CommitConflictError,
@@ -23,12 +22,12 @@ from spark_trickle.errors import (
     NotFoundError,
     SourceChangedError,
     TrickleError,
-    UnsupportedQueryError,
 )
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import Compiler
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.refresh.choosing import bounded, cheapest, ruled
 from spark_trickle.maintain.refresh.filling import RefreshJob, fill
 from spark_trickle.maintain.refresh.outcome import (
     NOTHING,
@@ -42,14 +41,15 @@ from spark_trickle.maintain.refresh.outcome import (
     unmoved,
     with_clocks,
 )
-from spark_trickle.maintain.refresh.pinned import Pinned, pinned_source, source_size
-from spark_trickle.maintain.refresh.strategy import Choice, choose
+from spark_trickle.maintain.refresh.pinned import Pinned, pinned_source
+from spark_trickle.maintain.refresh.strategy import CANCELLED, Choice
 from spark_trickle.maintain.timed.asking import clocks_by
 from spark_trickle.maintain.timed.clocks import Clocks, clocks, micros
 from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.storage.faults import reach
+from spark_trickle.storage.records import TableName
 from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
@@ -152,7 +152,8 @@ class Refresher:
         with self.running(stream, tx) as run:
             phases.end("start")
             job = RefreshJob(stream, compiled, choice, pinned, phases, report, moved)
-            filled = fill(self.engine, job, tx, run)
+            work = partial(_filled, self.engine, job, tx, run)
+            filled = bounded(choice, run, work, lambda: _give_up(stream, tx, phases))
         return phases.timed(filled)
 
     def idle(self, stream: StreamTable, target: int, clock: int) -> StagedRefresh | None:
@@ -286,26 +287,8 @@ class Refresher:
         pinned: Mapping[str, Pinned],
         report: RefreshReport,
     ) -> Choice:
-        judged = compiled.verdict
-        if not stream.populated:
-            return Choice("FULL", "INITIALIZE", "the stream table has no contents yet")
-        if asked == "FULL":
-            return Choice("FULL", "ASKED", "FULL was asked for")
-        if isinstance(judged, FullOnly):
-            if asked == "DIFFERENTIAL":
-                raise UnsupportedQueryError(
-                    judged.message, code=judged.code, position=judged.position, hint=judged.hint
-                )
-            return Choice("FULL", judged.code, judged.message)
-        if any(source.changes is None for source in pinned.values()):
-            return Choice("FULL", "HISTORY_EXPIRED", "the changes of a source are gone")
-        mode = "TOPK" if compiled.topk is not None else "DIFFERENTIAL"
-        if asked == "DIFFERENTIAL":
-            return Choice(mode, "ASKED", "DIFFERENTIAL was asked for")
-        with self.engine.catalog.reading() as connection:
-            history = records.measured(connection, stream.uuid)
-        choice = choose(history, sum(report.delta_rows.values()), source_size(pinned)[0])
-        return replace(choice, mode=mode) if choice.mode == "DIFFERENTIAL" else choice
+        found = ruled(stream, asked, compiled, pinned)
+        return found or cheapest(self.engine.catalog, stream, compiled, pinned, report)
 
     def note_failure(self, stream: StreamTable, asked: str, error: Exception) -> RefreshReport:
         """Remember the error; a breach of an invariant takes the table out of service that it is of,
@@ -326,6 +309,19 @@ class Refresher:
                 keep = self.engine.settings.history_rows
                 records.add_history(connection, uuid, told, keep)
         return report
+
+
+def _filled(
+    engine: Engine, job: RefreshJob, tx: Transaction, run: Run, way: Choice
+) -> StagedRefresh:
+    return fill(engine, replace(job, choice=way), tx, run)
+
+
+def _give_up(stream: StreamTable, tx: Transaction, phases: Phases) -> None:
+    """Forget what a delta staged that was cancelled."""
+    phases.end(CANCELLED)
+    for name in (stream.name, *(segment.name for segment in stream.segments)):
+        tx.derive(tx.table(TableName.of(name)))
 
 
 def _clock(stream: StreamTable) -> int | None:

@@ -6,15 +6,22 @@ refreshes by the mode that really ran, those of a similar size first, drawn to a
 was measured: a changed row costs as much as PRIOR_FACTOR rows of a full run, for its group is read
 before and after.
 
+What a delta costs depends on *which* sources changed: one row of a dimension may move half of the facts.
+So deltas teach about deltas of the same sources only, and of sources that never changed alone the
+share of all bytes that the delta has to read says what to expect.
+
 No measurement is believed for ever. A size that was never measured by deltas is tried where it may
 pay, and the dearer way is run again when what that may lose is a small part of what refreshes of
-this size have taken since its last run.
+this size have taken since its last run. A delta chosen here has a budget: past OVERRUN times what a
+full run takes it is cancelled, so a trial loses no more than that. One that failed is tried again at
+once, then ever more rarely, but always after some time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from math import exp, log
 
 from spark_trickle.maintain.records.streams import RefreshReport
@@ -27,7 +34,18 @@ NOISE, PRIOR_NOISE, POWER_NOISE = 0.2, 1.5, 1.5
 NEAR = 1.5
 """The dearer way may be the cheaper one by chance up to this factor."""
 DOUBT_ONCE, DOUBT = 1 / 3, 1 / 20
-"""The part of what was spent that measuring may lose, after one measurement and after more."""
+"""The part of what was spent that measuring a full run may lose, after one measurement and after more."""
+OVERRUN = 1.5
+"""Past so many times the seconds of a full run a delta is cancelled."""
+LEAST_BUDGET = 3.0
+"""Seconds: what is over sooner is not worth cancelling, for a busy machine is reason enough."""
+AGAIN = (0.0, 2.0, 5.0, 10.0, 20.0)
+"""A delta that was dearer so many times in a row is tried again once refreshes took so many times what
+the trial may lose; the last holds for all more."""
+UNSEEN = 5.0
+"""The same for one that was never measured but promises to be dear."""
+READ_TWICE = 2.0
+"""What a delta reads it reads before and after."""
 MOST_LOST = 60.0
 """Seconds: no measurement is worth more."""
 WINDOW = 50
@@ -40,6 +58,8 @@ LEAST_SECONDS = 0.001
 QUICK = 0.35
 """Seconds that nobody waits for: what is measured below them differs by chance."""
 BY_DELTA = ("DIFFERENTIAL", "TOPK")
+CANCELLED = "cancelled"
+"""The phase of a refresh in which a delta ran that was cancelled."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +77,16 @@ class Choice:
     mode: str
     code: str
     text: str
+    budget: float | None = None
+    """Seconds after which a delta is cancelled."""
 
     @property
     def reason(self) -> str:
         return f"{self.code}: {self.text}"
+
+
+Changed = int | Mapping[str, int]
+"""Changed rows, by source; a bare number: of whichever sources."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +95,14 @@ class RefreshWork:
 
     changed: float
     source_rows: float
+    sources: frozenset[str] | None = None
+    """Those that changed; None: whichever."""
+
+    @classmethod
+    def of(cls, changed: Changed, source_rows: float) -> RefreshWork:
+        if isinstance(changed, int):
+            return cls(changed, source_rows)
+        return cls(sum(changed.values()), source_rows, frozenset(changed))
 
     def size(self, by_delta: bool) -> float:
         """What the seconds of this way depend on."""
@@ -77,7 +111,11 @@ class RefreshWork:
         return max(FEW_ROWS, self.source_rows) + self.changed
 
     def alike(self, other: RefreshWork, by_delta: bool) -> bool:
-        return abs(log(self.size(by_delta) / other.size(by_delta))) <= log(LIKE)
+        near = abs(log(self.size(by_delta) / other.size(by_delta))) <= log(LIKE)
+        return near and (not by_delta or self.same_sources(other))
+
+    def same_sources(self, other: RefreshWork) -> bool:
+        return self.sources is None or other.sources is None or self.sources == other.sources
 
 
 @dataclass(frozen=True)
@@ -89,74 +127,104 @@ class PastRun:
     seconds: float
 
 
-def choose(history: Sequence[RefreshReport], changed_rows: int, source_rows: int) -> Choice:
-    """The cheaper way, or the dearer one where it is due for a measurement."""
-    expected = estimate(history, changed_rows, source_rows)
-    told = f"about {expected.differential:.2f} s for {changed_rows} changed rows"
+def choose(
+    history: Sequence[RefreshReport],
+    changed: Changed,
+    source_rows: int,
+    reads: float | None = None,
+) -> Choice:
+    """The cheaper way, or the dearer one where it is due for a measurement.
+
+    ``reads``: about how much a delta has to read, as a share of all bytes of the sources.
+    """
+    expected = estimate(history, changed, source_rows, reads)
+    runs, work = _runs(history, source_rows), RefreshWork.of(changed, source_rows)
+    told = f"about {expected.differential:.2f} s for {work.changed:.0f} changed rows"
     if expected.full is None:
         return Choice("DIFFERENTIAL", "FULL_UNMEASURED", f"{told}, no full run measured yet")
     told = f"{told} against {expected.full:.2f} s in full"
+    budget = max(LEAST_BUDGET, OVERRUN * expected.full)
     if max(expected.differential, expected.full) <= QUICK:
-        return Choice("DIFFERENTIAL", "QUICK", f"{told}; a delta reads and publishes least")
-    runs, work = _runs(history, source_rows), RefreshWork(changed_rows, source_rows)
-    modes = "DIFFERENTIAL", "FULL"
-    cheaper, dearer = modes if expected.differential <= expected.full else modes[::-1]
-    costs = sorted((expected.differential, expected.full))
-    if why := _doubt(runs, work, dearer == "DIFFERENTIAL", *costs):
-        return Choice(dearer, "REMEASURE", f"{told}; {why}")
-    return Choice(cheaper, "CHEAPER", told)
+        text = f"{told}; a delta reads and publishes least"
+        return Choice("DIFFERENTIAL", "QUICK", text, budget)
+    if expected.differential <= expected.full:
+        if why := _doubt_full(runs, work, expected.differential, expected.full):
+            return Choice("FULL", "REMEASURE", f"{told}; {why}")
+        return Choice("DIFFERENTIAL", "CHEAPER", told, budget)
+    if why := _doubt_delta(runs, work, expected.differential, expected.full):
+        return Choice("DIFFERENTIAL", "REMEASURE", f"{told}; {why}", budget)
+    return Choice("FULL", "CHEAPER", told)
 
 
-def estimate(history: Sequence[RefreshReport], changed_rows: int, source_rows: int) -> Estimate:
+def estimate(
+    history: Sequence[RefreshReport],
+    changed: Changed,
+    source_rows: int,
+    reads: float | None = None,
+) -> Estimate:
     """Expected seconds of both ways; ``history`` is newest first."""
-    runs, work = _runs(history, source_rows), RefreshWork(changed_rows, source_rows)
+    runs, work = _runs(history, source_rows), RefreshWork.of(changed, source_rows)
     in_full = [run for run in runs if not run.by_delta]
-    by_delta = [run for run in runs if run.by_delta]
+    by_delta = [run for run in runs if run.by_delta and run.work.same_sources(work)]
     full, per_row = None, 0.0
     if in_full:
         full = exp(_line(_points(in_full, work)))
         per_row = min(run.seconds / run.work.size(by_delta=False) for run in in_full[:3])
-    prior = log(PRIOR_SECONDS + PRIOR_FACTOR * per_row * changed_rows)
+    grows = PRIOR_FACTOR * per_row * work.changed
+    if full is not None and reads is not None:
+        grows = max(grows, READ_TWICE * reads * full)
+    prior = log(PRIOR_SECONDS + grows)
     points = [(0.0, prior, (NOISE / PRIOR_NOISE) ** 2), *_points(by_delta, work)]
     return Estimate(exp(_line(points)), full)
 
 
 def _runs(history: Sequence[RefreshReport], source_rows: int) -> list[PastRun]:
-    """The refreshes that did something, without the seconds that starting Spark took."""
-    return [
-        PastRun(
-            RefreshWork(sum(report.delta_rows.values()), report.source_rows or source_rows),
-            report.effective_mode in BY_DELTA,
-            max(report.seconds - report.phases.get("start", 0.0), LEAST_SECONDS),
-        )
-        for report in history
-        if report.effective_mode in (*BY_DELTA, "FULL")
-    ]
+    """The refreshes that did something, without the seconds that starting Spark took.
+
+    A full run that came after a delta was cancelled says of that delta that it took so long at least.
+    """
+    runs = []
+    for report in history:
+        if report.effective_mode in (*BY_DELTA, "FULL"):
+            work = RefreshWork.of(report.delta_rows, report.source_rows or source_rows)
+            lost = report.phases.get(CANCELLED, 0.0)
+            seconds = report.seconds - report.phases.get("start", 0.0) - lost
+            by_delta = report.effective_mode in BY_DELTA
+            runs.append(PastRun(work, by_delta, max(seconds, LEAST_SECONDS)))
+            if lost:
+                runs.append(PastRun(work, True, lost))
+    return runs
 
 
-def _doubt(
-    runs: Sequence[PastRun], work: RefreshWork, by_delta: bool, cheaper: float, dearer: float
-) -> str:
-    """Why the dearer way is to be run, or nothing.
+def _doubt_full(runs: Sequence[PastRun], work: RefreshWork, cheaper: float, dearer: float) -> str:
+    """Why a full run is to be measured although it seems dearer, or nothing.
 
-    What was measured once is doubted sooner: a first full run had a cold Spark, and one delta may
-    have met a busy machine. That explains a small distance, not a large one. What proved dearer
+    What was measured once is doubted sooner: a first full run had a cold Spark. What proved dearer
     several times is doubted ever more rarely, and never for more than the cheaper way itself takes.
     """
     seen = [
-        place
-        for place, run in enumerate(runs)
-        if run.by_delta == by_delta and run.work.alike(work, by_delta)
+        place for place, run in enumerate(runs) if not run.by_delta and run.work.alike(work, False)
     ]
-    near = dearer <= NEAR * cheaper
-    if by_delta and near and not seen:
-        return "no delta of this size measured"
-    since = runs[: seen[0]] if seen else runs
-    spent = sum(run.seconds for run in since if run.work.alike(work, by_delta=True))
-    once = len(seen) <= 1 and (near or not by_delta)
+    spent = _spent(runs[: seen[0]] if seen else runs, work)
     again = min(cheaper, spent * DOUBT * 2 / max(2, len(seen)))
-    may_lose = min(MOST_LOST, spent * DOUBT_ONCE if once else again)
+    may_lose = min(MOST_LOST, spent * DOUBT_ONCE if len(seen) <= 1 else again)
     return "not measured lately" if dearer - cheaper < may_lose else ""
+
+
+def _doubt_delta(runs: Sequence[PastRun], work: RefreshWork, dearer: float, full: float) -> str:
+    """Why a delta is to be tried although it seems dearer than a full run, or nothing."""
+    seen = [place for place, run in enumerate(runs) if run.by_delta and run.work.alike(work, True)]
+    if not seen and dearer <= NEAR * full:
+        return "no delta of this size measured"
+    failed = len(list(takewhile(lambda place: runs[place].seconds > full, seen)))
+    spent = _spent(runs[: seen[0]] if seen else runs, work)
+    may_lose = dearer - full if dearer <= OVERRUN * full else OVERRUN * full
+    patience = AGAIN[min(failed, len(AGAIN)) - 1] if seen else UNSEEN
+    return "not measured lately" if spent >= patience * may_lose else ""
+
+
+def _spent(runs: Sequence[PastRun], work: RefreshWork) -> float:
+    return sum(run.seconds for run in runs if run.work.alike(work, by_delta=True))
 
 
 def _points(runs: Sequence[PastRun], work: RefreshWork) -> list[tuple[float, float, float]]:

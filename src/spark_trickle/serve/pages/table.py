@@ -143,8 +143,7 @@ def _estimates(history: Sequence[RefreshReport]) -> Html | None:
     series: dict[str, list[tuple[int, float]]] = {"DIFFERENTIAL": [], "FULL": []}
     places = len(measured)
     for age, report in enumerate(measured):
-        changed, rows = sum(report.delta_rows.values()), report.source_rows
-        expected = estimate(measured[age + 1 :], changed, rows)
+        expected = estimate(measured[age + 1 :], report.delta_rows, report.source_rows)
         place = places - 1 - age
         series["DIFFERENTIAL"].append((place, expected.differential))
         if expected.full is not None:

@@ -25,6 +25,11 @@ def clone(session: SparkSession) -> SparkSession | None:
     return SparkSession(context, java.cloneSession())
 
 
+def context(session: SparkSession) -> Any | None:
+    """What knows jobs by tags that any thread may cancel; those of a session only its own may."""
+    return getattr(session, "_sc", None) if _java(session) is not None else None
+
+
 @contextmanager
 def active_kept(session: SparkSession) -> Iterator[None]:
     """Whichever session is active stays so: ``createDataFrame`` of a session makes it the active
