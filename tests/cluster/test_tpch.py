@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import spark_trickle
+from spark_trickle.settings import Settings
 from spark_trickle.tpch import data, queries
 from support import cluster as clusters
 from tpch.bench import Bench
@@ -79,13 +80,18 @@ def test_phases(bench: Bench) -> None:
 
 @pytest.mark.parametrize("number", [3, 9, 18, 21])
 def test_a_worker_is_killed_in_the_middle_of_a_refresh(
-    bench: Bench, cluster: clusters.Cluster, spark: SparkSession, number: int
+    bench: Bench, cluster: clusters.Cluster, spark: SparkSession, catalog_url: str, number: int
 ) -> None:
     bench.ensure([number])
     bench.change()
     victim = cluster.workers[-1]
-    with clusters.Striking(spark, 2, lambda: cluster.kill(victim)) as striking:
+    on_spark, usual = Settings(local_rows=0), bench.lake
+    with (
+        spark_trickle.connect(catalog_url, spark=spark, settings=on_spark) as bench.lake,
+        clusters.Striking(spark, 1, lambda: cluster.kill(victim)) as striking,
+    ):
         report = bench.refresh(number)
+    bench.lake = usual
     assert striking.struck, f"Spark had too little to do: {report}"
     cluster.worker()
     bench.verdict()
