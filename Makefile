@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all cluster lint types bench fuzz fmt docs
+.PHONY: help setup demo test test-all cluster crowd lint types bench fuzz fmt docs
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,10 @@ test-all: test ## Run the long tests, too: volumes, long phases, the built wheel
 cluster: $(READY) ## Run TPC-H on a Spark cluster with PostgreSQL, workers killed, and a lake in S3 (needs Maven Central)
 	TRICKLE_TPCH_SF=$${TRICKLE_TPCH_SF:-0.1} TRICKLE_TPCH_CYCLES=$${TRICKLE_TPCH_CYCLES:-1} \
 	TRICKLE_TPCH_CHURN=$${TRICKLE_TPCH_CHURN:-0.01} $(BIN)/python -m pytest -s -rs -m cluster tests/cluster
+
+crowd: $(READY) ## Four writers, a compactor and a refresher at one table for three minutes: nobody stands still for 10 s
+	TRICKLE_CROWD_SECONDS=180 TRICKLE_CROWD_PATIENCE=10 $(BIN)/python -m pytest -s -m long \
+	tests/storage/test_crowd.py tests/maintain/refresh/test_crowd.py
 
 lint: $(READY) ## Check style, layers and types
 	$(BIN)/ruff check .

@@ -18,6 +18,7 @@ import pytest
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn
+from support.crowds import PATIENCE, SECONDS
 
 from . import crowd_child
 
@@ -25,12 +26,12 @@ KINDS = ["update", "delete", "merge", "merge", "compact", "refresh"]
 
 
 def test_everybody_gets_on(open_lake: Any, location: tuple[str, str]) -> None:
-    crowd(open_lake(), location, seconds=6, patience=60)  # other tests are at work beside it
+    crowd(open_lake(), location, seconds=6)
 
 
 @pytest.mark.long
-def test_everybody_gets_on_for_three_minutes(open_lake: Any, location: tuple[str, str]) -> None:
-    crowd(open_lake(), location, seconds=180, patience=10)
+def test_everybody_gets_on_for_longer(open_lake: Any, location: tuple[str, str]) -> None:
+    crowd(open_lake(), location, SECONDS)
 
 
 def test_who_waits_for_the_lock_gets_it(open_lake: Any) -> None:
@@ -59,7 +60,7 @@ def test_who_waits_for_the_lock_gets_it(open_lake: Any) -> None:
     assert max(waits) < 2
 
 
-def crowd(catalog: Catalog, location: tuple[str, str], seconds: float, patience: float) -> None:
+def crowd(catalog: Catalog, location: tuple[str, str], seconds: float) -> None:
     with catalog.begin() as tx:
         for name in ("t", "copy"):
             tx.create_table(name, [NewColumn("k", "bigint"), NewColumn("n", "bigint")])
@@ -78,7 +79,7 @@ def crowd(catalog: Catalog, location: tuple[str, str], seconds: float, patience:
         longest = max(b - a for a, b in pairwise(moments))
         print(f"{kind}: {len(one['times'])} times, longest pause {longest:.1f} s")
         assert one["times"], f"{kind} never got on"
-        assert longest < patience, f"{kind} stood still for {longest:.1f} s"
+        assert longest < PATIENCE, f"{kind} stood still for {longest:.1f} s"
     _check(catalog, told)
 
 

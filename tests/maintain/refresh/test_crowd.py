@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 import spark_trickle
 from spark_trickle import Lake
 from support import forks, postgres
+from support.crowds import PATIENCE, SECONDS
 from support.forks import forked
 from support.streams import assert_exact
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-SECONDS, PATIENCE = 180.0, 10.0
 STARTING = 45.0
 """What the processes may take to get to work; it is no pause."""
 SUMS = "SELECT g, count(*) AS c, sum(n) AS s FROM t GROUP BY g"
