@@ -94,3 +94,36 @@ def test_a_stream_table_reads_the_schema_that_is_used(lake: Lake) -> None:
         "SELECT a.i, b.i FROM t a JOIN public.t b ON a.i = b.i + 1", dialect="postgres"
     )
     assert mixed.collect() == [(2, 1)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TYPE pair AS (a int)",
+        "CREATE TYPE base",
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$",
+        "CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY p ON t USING (i > 0)",
+        "SET ROLE somebody",
+        "SET search_path TO other",
+        "GRANT SELECT ON t TO somebody",
+        "CREATE UNIQUE INDEX x ON t (i)",
+        "CREATE INDEX x ON t (i)",
+        "CREATE TEMP TABLE u (i int)",
+        "CREATE TABLE u (i int) INHERITS (t)",
+        "COPY t FROM STDIN",
+        "LOCK TABLE t",
+        "VACUUM t",
+    ],
+)
+def test_what_a_lake_does_not_have_is_refused_by_name(
+    statement: str, dry_lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    dry_lake.sql("CREATE TABLE t (i INT)")
+    version = dry_lake.version
+    first = " ".join(statement.split()[:2])
+    with pytest.raises(UserError, match=f"the statement '{first}.*has no counterpart"):
+        dry_lake.sql(statement, dialect="postgres")
+    assert dry_lake.version == version
+    assert not caplog.records, "what sqlglot thinks of it is no news"

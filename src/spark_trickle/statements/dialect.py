@@ -9,10 +9,9 @@ from sqlglot import exp
 from spark_trickle.errors import ParseError
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.pg.changes import delete, insert, plain_table, update
-from spark_trickle.sql.pg.parts import all_known
+from spark_trickle.sql.pg.parts import all_known, without_counterpart
 from spark_trickle.sql.pg.queries import Lookup
 from spark_trickle.sql.pg.structure import alter, create, drop
-from spark_trickle.sql.pg.types import refusal
 from spark_trickle.sql.postgres import parse_postgres, translate
 
 DIALECTS = ("postgres", "spark")
@@ -69,7 +68,7 @@ def _parts(tree: exp.Expr, lookup: Lookup) -> Iterator[exp.Expr]:
         case exp.Describe():
             yield tree
         case _:
-            raise refusal(f"the statement {tree.sql('postgres')[:40]!r}")
+            raise without_counterpart(tree)
 
 
 def _text(tree: exp.Expr) -> str:

@@ -32,6 +32,9 @@ class TricklePostgresParser(PostgresParser):
             result.update_positions(token)
         return result
 
+    def _warn_unsupported(self) -> None:
+        """No log: what is not read as a statement of its own is refused by us."""
+
     def _parse_table_parts(self, *args: Any, **options: Any) -> exp.Table | exp.Dot | None:
         table = super()._parse_table_parts(*args, **options)
         if isinstance(table, exp.Table) and table.db.lower() == "public":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from spark_trickle.sql.pg.types import refuse
+from spark_trickle.errors import UnsupportedQueryError
+from spark_trickle.sql.pg.types import refusal, refuse
 
+_SHOWN = 60
 _USUAL = frozenset({"this", "expression", "expressions"})
 _KNOWN: dict[type[exp.Expr], frozenset[str]] = {
     exp.Column: frozenset({"this", "table"}),
@@ -51,10 +53,21 @@ _KNOWN: dict[type[exp.Expr], frozenset[str]] = {
 _KNOWN |= dict.fromkeys((exp.Except, exp.Intersect), _KNOWN[exp.Union])
 
 
+def without_counterpart(statement: exp.Expr) -> UnsupportedQueryError:
+    """What is said of a statement that a lake does not have."""
+    text = " ".join(statement.sql("postgres").split())
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return refusal(f"the statement {shown!r} has no counterpart in a lake")
+
+
 def all_known(node: exp.Expr) -> None:
     """Refuse a node with a part that its rule does not know."""
     known = _KNOWN.get(type(node), _USUAL)
     for name, part in node.args.items():
         if part and name not in known:
+            if node.parent is None and not isinstance(
+                node, exp.Query | exp.Insert | exp.Update | exp.Delete
+            ):
+                raise without_counterpart(node)
             shown = part.sql("postgres") if isinstance(part, exp.Expr) else str(part)
             refuse(f"{type(node).__name__} with {name} {shown[:40]}")

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from spark_trickle.sql.pg.changes import assigned, plain_table
 from spark_trickle.sql.pg.expressions import Expressions
+from spark_trickle.sql.pg.parts import without_counterpart
 from spark_trickle.sql.pg.queries import Lookup, QueryScope, query_in
 from spark_trickle.sql.pg.types import from_postgres, length_of, refusal, refuse, spark_type
 
@@ -29,7 +30,7 @@ def create(tree: exp.Create, lookup: Lookup) -> exp.Expr:
     if tree.kind == "SCHEMA":
         return exp.Create(this=tree.this.copy(), kind="SCHEMA", exists=tree.args.get("exists"))
     if tree.kind != "TABLE":
-        refuse(f"CREATE {tree.kind}")
+        raise without_counterpart(tree)
     if tree.expression is not None:
         return _create_as(tree, lookup)
     if not isinstance(tree.this, exp.Schema):
