@@ -46,8 +46,7 @@ from spark_trickle.sql.types.functions import UNPROVEN_CODE, VOLATILE_CODE, is_v
 _CHANCE = (VOLATILE_CODE, UNPROVEN_CODE, "TABLESAMPLE")
 CLOCK_CODE = "TEMPORAL_FILTER"
 """Of what is refused because the clock decides which rows count."""
-STAGES = (
-    *("parsed", "bound", "normalized", "verdict", "segments", "strategy"),
+STAGES = ("parsed", "bound", "normalized", "verdict", "segments", "strategy") + (
     *("fast_path", "delta", "sql"),
 )
 

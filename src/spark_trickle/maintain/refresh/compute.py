@@ -382,11 +382,9 @@ class Computation:
         for keys in by_deltas(needs).get((source, side)) or ():
             restriction = {}
             for column, bounds in keys.items():
-                known = [
-                    v for origins in bounds if (v := self._values_at(needs, origins)) is not None
-                ]
-                if known:
-                    restriction[column] = min(known, key=len)
+                known = [self._values_at(needs, origins) for origins in bounds]
+                if values := [each for each in known if each is not None]:
+                    restriction[column] = min(values, key=len)
             if not restriction:
                 return []
             restrictions.append(restriction)

@@ -14,13 +14,7 @@ from spark_trickle.errors import CatalogError
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import VISIBLE, columns_at, resolve
 from spark_trickle.storage.files import parquet, positions
-from spark_trickle.storage.files.types import (
-    arrow_field,
-    arrow_schema,
-    arrow_type,
-    leaves,
-    readable,
-)
+from spark_trickle.storage.files.types import arrow_field, arrow_type, leaves, readable
 from spark_trickle.storage.files.values import bound, decode
 from spark_trickle.storage.records import (
     FILE_VERSION,
@@ -358,7 +352,11 @@ def inlined_schema(table: Table) -> pa.Schema:
 
 def plain_schema(table: Table) -> pa.Schema:
     """The Arrow schema of the table's rows; nothing is declared NOT NULL."""
-    return pa.schema([arrow_field(c).with_nullable(True) for c in table.columns])
+    return _nullable(table.columns)
+
+
+def _nullable(columns: Sequence[Column]) -> pa.Schema:
+    return pa.schema([arrow_field(c).with_nullable(True) for c in columns])
 
 
 def _inlined_part(
@@ -388,11 +386,9 @@ def conform(rows: pa.Table, columns: Sequence[Column], length: int | None = None
             arrays.append(array if array.type == kind else array.cast(kind))
         else:
             arrays.append(pa.chunked_array([constant(column, count)], kind))
-    schema = arrow_schema(columns)
-    schema = pa.schema([f.with_nullable(True) for f in schema])
     if not arrays:
         return rows.select([])
-    return pa.Table.from_arrays(arrays, schema=schema)
+    return pa.Table.from_arrays(arrays, schema=_nullable(columns))
 
 
 def constant(column: Column, length: int) -> pa.Array:
