@@ -1,6 +1,7 @@
 """Four writers, a compactor and a refresher at one table, through SQL and Spark: nobody starves.
 
-Each is a process of its own; the Spark is the test's.
+Each is a process of its own; the Spark is the test's. It keeps what forked processes ask it for until it
+ends, so no other test shall share it: ``make crowd`` runs these alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from support.crowds import PATIENCE, SECONDS
 from support.forks import forked
 from support.streams import assert_exact
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.crowd]
 
 STARTING = 45.0
 """What the processes may take to get to work; it is no pause."""
