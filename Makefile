@@ -30,7 +30,9 @@ test: $(READY) ## Run all tests (two processes)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not long and not cluster and not crowd'
 
 test-all: test ## Run the long tests, too: volumes, long phases, the built wheel, a browser, commands on Spark
-	$(BIN)/python -m pytest -m long
+	@# A process for each folder: a Spark that served an hour of tests has little memory left.
+	for part in $$(grep -rl 'mark\.long' tests --include='test_*.py' | cut -d/ -f1-2 | sort -u); do \
+	  $(BIN)/python -m pytest -m long $$part || exit 1; done
 
 cluster: $(READY) ## Run TPC-H on a Spark cluster with PostgreSQL, workers killed, and a lake in S3 (needs Maven Central)
 	TRICKLE_TPCH_SF=$${TRICKLE_TPCH_SF:-0.1} TRICKLE_TPCH_CYCLES=$${TRICKLE_TPCH_CYCLES:-1} \
