@@ -181,7 +181,8 @@ def test_charts_graph_and_dark(dry_lake: Lake, page: Page) -> None:
         page.goto(f"{client.url}/table?name=sales_003")
         assert page.locator("svg.chart").count() == 4
         assert page.locator("svg.chart polyline").count() == 2, "both estimates"
-        page.locator("svg.chart").first.scroll_into_view_if_needed()
+        # In one go: the page may put a new chart in the place of the one that was found.
+        page.evaluate("document.querySelector('svg.chart').scrollIntoView()")
         kept(page, "table")
         page.goto(f"{client.url}/graph")
         assert page.locator("svg.graph .node").count() == 15
