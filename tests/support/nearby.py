@@ -83,7 +83,7 @@ def _delta_nearby(
     }
     finder = TableFinder(tables, chance)
     deltas = {name: rows(name, Side.DELTA) for name in known}
-    near = nearby(read, delta.needs, deltas, finder)
+    near = nearby(read, delta.needs, deltas, finder, cut=0)
     if near is None:
         assert max(table.num_rows for table in tables.values()) > NEAR, "given up for no reason"
         return {}
@@ -93,6 +93,8 @@ def _delta_nearby(
         name = exp.Identifier(this=f"near {source}", quoted=True)
         laboratory.show(name.sql("duckdb"), rows)
         for version, mark in ((Side.BEFORE, BEFORE), (Side.AFTER, AFTER)):
+            if mark not in rows.column_names and near[source].changed:
+                continue  # only its delta is read
             some = rows.filter(pc.equal(rows.column(mark), 1)) if near[source].changed else rows
             laboratory.show(near_name(source, version).sql("duckdb"), some)
         return str(name.this)

@@ -47,18 +47,23 @@ Origins = frozenset[tuple[int, str]]
 ColumnBounds = Mapping[int, frozenset[Origins]]
 """By column: a row matters only if its value, NULL included, occurs in each of these."""
 
+KeyBounds = Mapping[str, frozenset[Origins]]
+
 
 @dataclass(frozen=True)
 class Need:
-    """What one scan of the plan needs of its source; a delta is needed as it is."""
+    """What one scan of the plan needs of its source."""
 
     source: str
     side: Side
     columns: frozenset[str]
-    keys: Mapping[str, frozenset[Origins]]
-    """Rows matter only if each column's value occurs in each of its origins; none: all rows do."""
+    keys: KeyBounds
+    """Rows matter only if each column's value occurs in each of its origins; none: all rows do, as
+    of a delta, which is there before anything is looked for."""
     tests: tuple[exp.Expression, ...] = ()
     """Rows matter only if they pass; columns are written by their names."""
+    ties: KeyBounds = field(default_factory=dict)
+    """Of a delta: what ``keys`` would be; rows that meet nothing of what was found do not matter."""
 
 
 def needs(plan: Node) -> tuple[Need, ...]:
@@ -66,9 +71,6 @@ def needs(plan: Node) -> tuple[Need, ...]:
     found: list[Need] = []
     _push(_place(plan, found), {}, (), found)
     return tuple(found)
-
-
-KeyBounds = Mapping[str, frozenset[Origins]]
 
 
 def by_deltas(found: Sequence[Need]) -> dict[tuple[str, Side], list[KeyBounds] | None]:
@@ -164,9 +166,8 @@ def _push(place: _Place, bounds: ColumnBounds, tests: Tests, found: list[Need]) 
         names: dict[int, exp.Expression] = {c.id: exp.column(c.name) for c in node.columns}
         told = tuple(substitute(test, names) for test in tests)
         keys = {c.name: bounds[c.id] for c in node.columns if c.id in bounds}
-        if node.side is Side.DELTA:
-            keys = {}
-        found[place.number] = replace(found[place.number], keys=keys, tests=told)
+        need, is_delta = replace(found[place.number], tests=told), node.side is Side.DELTA
+        found[place.number] = replace(need, ties=keys) if is_delta else replace(need, keys=keys)
 
 
 def _tests_below(place: _Place, tests: Tests) -> list[Tests]:

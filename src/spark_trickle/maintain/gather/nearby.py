@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.compile import PartDelta
-from spark_trickle.delta.keys.needs import Need, Origins
+from spark_trickle.delta.keys.needs import KeyBounds, Need, Origins
 from spark_trickle.ir.types import Side
 from spark_trickle.ir.walk import scans
 from spark_trickle.maintain.gather.sieve import may_pass
@@ -28,6 +28,8 @@ NEAR = 500_000
 """More rows than this, of one source, are not near."""
 WHOLE = 50_000
 """A source that nothing ties to a delta is near as a whole if it has no more rows than this."""
+CUT = 1_000
+"""A delta of so few rows is not worth cutting down."""
 _COUNT = "__trickle_count"
 
 
@@ -41,7 +43,7 @@ class Nearby:
 
     rows: pa.Table
     """If the source changed, with marks: ``BEFORE`` and ``AFTER`` are 1 where the side has the
-    row, else 0; ``WEIGHT`` stands at the first of equal rows."""
+    row, else 0; ``WEIGHT`` stands at the first of equal rows. If its change alone is read: that."""
     changed: bool
 
 
@@ -71,9 +73,16 @@ class Finder(Protocol):
 
 
 def nearby(
-    sources: Iterable[str], needs: Sequence[Need], deltas: Mapping[str, pa.Table], finder: Finder
+    sources: Iterable[str],
+    needs: Sequence[Need],
+    deltas: Mapping[str, pa.Table],
+    finder: Finder,
+    cut: int = CUT,
 ) -> dict[str, Nearby] | None:
-    """The rows of the sources near ``deltas``, which are net and have weights."""
+    """The rows of the sources near ``deltas``, which are net and have weights.
+
+    Of a source that is read at DELTA only, and of more than ``cut`` rows, those that meet something.
+    """
     for need in needs:
         endless = need.side is not Side.DELTA and not need.keys
         if endless and finder.expected(need.source, {}) > WHOLE:
@@ -86,6 +95,9 @@ def nearby(
     for source in sources:
         found = search.found.get(source) or [finder.find(source, [], NEAR)]
         near[source] = _versions([rows for rows in found if rows is not None], deltas.get(source))
+    for source in {need.source for need in needs if need.side is Side.DELTA} - near.keys():
+        if deltas[source].num_rows > cut:
+            near[source] = Nearby(search.meeting(source), True)
     return near
 
 
@@ -111,7 +123,7 @@ class _Search:
 
     def step(self) -> bool:
         """Meet all needs of one source that can be met well by what is known."""
-        restrictions = {number: self._choice(self._needs[number]) for number in self.waiting}
+        restrictions = {n: self._choice(self._needs[n].keys) for n in self.waiting}
         expected = {
             number: self._finder.expected(self._needs[number].source, restriction)
             for number, restriction in restrictions.items()
@@ -126,10 +138,21 @@ class _Search:
                 return self._read(source, {number: restrictions[number] for number in chosen})
         return False
 
-    def _choice(self, need: Need) -> dict[str, pa.Array]:
+    def meeting(self, source: str) -> pa.Table:
+        """The rows of a delta that meet something of what was found."""
+        rows = self._deltas[source]
+        needed = np.zeros(rows.num_rows, dtype=bool)
+        for need in self._needs:
+            if (need.source, need.side) == (source, Side.DELTA):
+                met = meets(rows, [self._choice(need.ties)]).to_numpy(False)
+                passed = may_pass(rows, need.tests)
+                needed |= met if passed is None else met & passed
+        return rows.filter(pa.array(needed))
+
+    def _choice(self, keys: KeyBounds) -> dict[str, pa.Array]:
         """The values that are known for each column."""
         restriction = {}
-        for column, bounds in need.keys.items():
+        for column, bounds in keys.items():
             known = [self._values_at(o) for o in bounds if all(n in self.rows for n, _ in o)]
             exact = [values for values in known if values is not None]
             if exact:
