@@ -112,7 +112,7 @@ def test_what_fails_here_fails_in_spark(tried: list[Tried], spark: SparkSession)
     failing: dict[object, list[tuple[str, int, str]]] = {}
     for each in tried:
         for n, value in enumerate(each.here):
-            if isinstance(value, Failure):
+            if isinstance(value, Failure) and value.code != "NAN":  # no error there
                 kind = value.code, each.exact.type.kind
                 failing.setdefault(kind, []).append((each.sql, n, value.code))
     assert len(failing) >= 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from itertools import product
@@ -50,6 +51,8 @@ COLUMNS = {
     "n": "timestamp_ntz",
     "o": "timestamp_ntz",
     "z": "binary",
+    "r": "double",
+    "u": "double",
 }
 TYPES = {name: exact_type(exp.DataType.build(text, "spark")) for name, text in COLUMNS.items()}
 NUMBERS = [name for name, type in TYPES.items() if type.digits is not None and name != "id"]
@@ -86,6 +89,8 @@ def values(type: ExactType, random: random.Random) -> list[Any]:
             return [0, -1, 59, 60, 19_782, 19_783, 19_723, -719_162, 2_932_896, 95_026_236, near]
         case ExactKind.TIMESTAMP | ExactKind.TIMESTAMP_NTZ:
             return [0, -1, 1, 1_704_067_200_000_000, -62_135_596_800_000_000]
+        case ExactKind.DOUBLE:
+            return [0.0, -0.0, 1.5, -2.0, 0.1, 5e-324, 1.7e308, math.inf, -math.inf]
         case ExactKind.DECIMAL:
             top = 10**type.precision - 1
         case _:
@@ -181,6 +186,9 @@ def all_pairs() -> list[str]:
     casts = [f"CAST({a} AS {t})" for a, t in product([*NUMBERS, "p"], TARGETS)]
     signs = [f"-{a}" for a in NUMBERS]
     casts += [f"CAST({a} / {b} AS BIGINT)" for a, b in product(whole, (*whole, "2"))]
+    mixed = product(("r", "u"), ("r", "u", "i", "l", "d5", "f38", "0.5", "2e0"))
+    others += [f"{a} {o} {b}" for a, b in mixed for o in ("+", "-", "*", "/", *comparisons)]
+    others += [f"{a} {o} r" for a in ("i", "m", "d28", "1.25") for o in ("-", "/", "<", ">=")]
     return [*arithmetic, *literals, *numbers, *others, *casts, *signs]
 
 

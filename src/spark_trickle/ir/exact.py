@@ -17,7 +17,7 @@ ExactValue = bool | int | float | str | bytes | None
 
 
 class ExactKind(Enum):
-    """Spark's types, as far as they are exact; DOUBLE only as the result of a division."""
+    """Spark's types, as far as they are exact. A DOUBLE is never NaN here: such rows are for Spark."""
 
     BOOLEAN = "BOOLEAN"
     TINYINT = "TINYINT"

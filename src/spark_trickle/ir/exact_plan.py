@@ -100,6 +100,9 @@ class ExactAggregate(Enum):
     COUNT_ROWS = "count(*)"
     COUNT = "count"
     SUM = "sum"
+    FLOAT_SUM = "sum of doubles"
+    """In one of the orders that Spark may take: the order of the rows."""
+    FLOAT_AVG = "avg of doubles"
     MIN = "min"
     MAX = "max"
 

@@ -24,6 +24,7 @@ from spark_trickle.ir.exact import (
     show,
 )
 from spark_trickle.local import texts
+from spark_trickle.local.values import number
 
 Row = Sequence[Any]
 Evaluator = Callable[[Row], Any]
@@ -209,7 +210,7 @@ def _operation(call: Operation) -> Callable[[Any, Any], Any]:
     if plain is not None:
         return plain
     if call.type.kind is ExactKind.DOUBLE:
-        return _float_division(call)
+        return _of_doubles(call)
     compute = _decimal(call) if call.type.kind is ExactKind.DECIMAL else _INTEGERS[call.op](call)
     fits = checker(call.type)
     code = _OVERFLOWS.get(call.type.kind, "ARITHMETIC_OVERFLOW")
@@ -257,13 +258,16 @@ _INTEGERS: dict[Op, Callable[[Operation], Callable[[int, int], int]]] = {
 }
 
 
-def _float_division(call: Operation) -> Callable[[float, float], float]:
-    def divide(a: float, b: float) -> float:
-        if b == 0:
-            raise failed("DIVIDE_BY_ZERO", call)
-        return a / b
+def _of_doubles(call: Operation) -> Callable[[float, float], float]:
+    divided = call.op is Op.DIVIDE
+    compute: Any = operator.truediv if divided else _INTEGERS[call.op](call)
 
-    return divide
+    def operation(a: float, b: float) -> float:
+        if divided and b == 0:
+            raise failed("DIVIDE_BY_ZERO", call)
+        return number(compute(a, b))
+
+    return operation
 
 
 def _decimal(call: Operation) -> Callable[[int, int], int]:

@@ -33,6 +33,7 @@ from spark_trickle.ir.exact_plan import (
     Read,
 )
 from spark_trickle.local.evaluate import checker, function_of
+from spark_trickle.local.values import number
 
 Row = tuple[Any, ...]
 WeightedRows = list[tuple[Row, int]]
@@ -229,6 +230,33 @@ class _Sum:
         return self.total
 
 
+class _FloatSum:
+    """Doubles added in the order of the rows, beginning with 0, as Spark adds those of a partition."""
+
+    def __init__(self, call: Aggregated) -> None:
+        self._mean = call.function is ExactAggregate.FLOAT_AVG
+        self._total, self._count = 0.0, 0
+
+    def add(self, value: Any, weight: int) -> None:
+        if value is None:
+            return
+        if not 0 < weight <= _MOST_TIMES:
+            raise ExecutionError("[MANY_TIMES] a sum of doubles is that of rows, one by one")
+        self._count += weight
+        for _ in range(weight):
+            self._total += value
+
+    @property
+    def value(self) -> float | None:
+        if not self._count:
+            return None
+        return number(self._total / self._count if self._mean else self._total)
+
+
+_MOST_TIMES = 1_000
+"""So often a row may come."""
+
+
 class _Count:
     def __init__(self, _: Aggregated) -> None:
         self.value = 0
@@ -253,10 +281,13 @@ class _Greatest(_Least):
             self.value = value
 
 
-_AGGREGATES: dict[ExactAggregate, Callable[[Aggregated], _Sum | _Count | _Least]] = {
+_State = _Sum | _FloatSum | _Count | _Least
+_AGGREGATES: dict[ExactAggregate, Callable[[Aggregated], _State]] = {
     ExactAggregate.COUNT_ROWS: _Count,
     ExactAggregate.COUNT: _Count,
     ExactAggregate.SUM: _Sum,
+    ExactAggregate.FLOAT_SUM: _FloatSum,
+    ExactAggregate.FLOAT_AVG: _FloatSum,
     ExactAggregate.MIN: _Least,
     ExactAggregate.MAX: _Greatest,
 }
@@ -269,11 +300,11 @@ def _grouped(below: ProgramStep, plan: Grouped) -> ProgramStep:
         for call in plan.aggregates
     ]
 
-    def fresh() -> list[_Sum | _Count | _Least]:
+    def fresh() -> list[_State]:
         return [_AGGREGATES[call.function](call) for call in plan.aggregates]
 
     def step(context: _Context) -> WeightedRows:
-        groups: dict[Row, list[_Sum | _Count | _Least]] = {} if plan.keys else {(): fresh()}
+        groups: dict[Row, list[_State]] = {} if plan.keys else {(): fresh()}
         for row, weight in below(context):
             value = key(row)
             states = groups.get(value)

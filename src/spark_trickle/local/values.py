@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.errors import invalid_text
+from spark_trickle.errors import ExecutionError, invalid_text
 from spark_trickle.ir.exact import ExactKind, ExactType
 
 _LOW = (1 << 64) - 1
@@ -51,11 +51,20 @@ def from_arrow(column: pa.ChunkedArray, type: ExactType) -> list[Any]:
             return list(column.cast(pa.int32()).to_pylist())
         case ExactKind.TIMESTAMP | ExactKind.TIMESTAMP_NTZ:
             return list(column.cast(pa.int64()).to_pylist())
+        case ExactKind.DOUBLE if pc.any(pc.is_nan(column)).as_py():
+            return [number(value) for value in column.to_pylist()]
         case _:
             try:
                 return list(column.to_pylist())
             except UnicodeDecodeError:
                 raise invalid_text() from None
+
+
+def number(value: float) -> float:
+    """The value, unless it is NaN, which equals itself and is the greatest in Spark, not here."""
+    if value != value:
+        raise ExecutionError("[NAN] what is not a number is left to Spark")
+    return value
 
 
 def _decimals(array: pa.Array, type: ExactType) -> list[int | None]:

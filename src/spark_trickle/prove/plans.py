@@ -57,7 +57,7 @@ from spark_trickle.ir.shared import Shared
 from spark_trickle.ir.types import Column, Schema
 from spark_trickle.prove.refusal import Unproven, readable
 from spark_trickle.prove.scalars import Prover
-from spark_trickle.prove.types import BIGINT, OPAQUE, exact_type
+from spark_trickle.prove.types import BIGINT, DOUBLE, exact_type
 
 _SUMMED_DIGITS = 10
 """A sum of decimals has so many more digits."""
@@ -106,7 +106,8 @@ class _Translation:
     def _operator(self, node: Node) -> ExactPlan:  # noqa: C901  one case per operator
         match node:
             case Scan():
-                inputs = tuple(Input(i, c.name, _offered(c)) for i, c in enumerate(node.columns))
+                types = [exact_type(column.type) for column in node.columns]
+                inputs = tuple(Input(i, node.columns[i].name, t) for i, t in enumerate(types))
                 return Read(node.source, node.side, inputs)
             case Values():
                 return self._values(node)
@@ -310,9 +311,11 @@ def _aggregated(prover: Prover, call: exp.Expression) -> Aggregated:
     value = prover.prove(call.this)
     if kind is ExactAggregate.COUNT:
         return Aggregated(kind, value, BIGINT)
+    if value.type == DOUBLE and kind in _OF_DOUBLES:
+        return Aggregated(_OF_DOUBLES[kind], value, DOUBLE)
     if kind is ExactAggregate.SUM:
         return Aggregated(kind, value, _summed(prover, call, value.type))
-    if value.type.kind not in KEYS:
+    if value.type.kind not in KEYS or kind is ExactAggregate.FLOAT_AVG:
         raise Unproven("AGGREGATE", f"{readable(call)}: {value.type} is not exact")
     return Aggregated(kind, value, value.type)
 
@@ -322,6 +325,13 @@ _FUNCTIONS: dict[type[exp.Expr], ExactAggregate] = {
     exp.Sum: ExactAggregate.SUM,
     exp.Min: ExactAggregate.MIN,
     exp.Max: ExactAggregate.MAX,
+    exp.Avg: ExactAggregate.FLOAT_AVG,
+}
+_OF_DOUBLES = {
+    ExactAggregate.SUM: ExactAggregate.FLOAT_SUM,
+    ExactAggregate.FLOAT_AVG: ExactAggregate.FLOAT_AVG,
+    ExactAggregate.MIN: ExactAggregate.MIN,
+    ExactAggregate.MAX: ExactAggregate.MAX,
 }
 
 
@@ -341,12 +351,6 @@ def _inputs(columns: Schema, types: ExactColumns) -> dict[int, Exact]:
 
 def _types(outputs: Sequence[Exact]) -> ExactColumns:
     return tuple(output.type for output in outputs)
-
-
-def _offered(column: Column) -> ExactType:
-    """Of a float of a source we only look whether it is NULL."""
-    found = exact_type(column.type)
-    return OPAQUE if found.kind is ExactKind.DOUBLE else found
 
 
 def _of_type(value: Exact, column: Column) -> Exact:

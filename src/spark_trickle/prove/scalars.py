@@ -133,7 +133,7 @@ def _integers(op: Op, left: Exact, right: Exact) -> Exact:
 
 
 def _numbers(op: Op, node: exp.Expression, left: Exact, right: Exact) -> Exact:
-    if op is Op.DIVIDE and DOUBLE in (left.type, right.type) and meet(left.type, right.type):
+    if op in _OF_DOUBLES and DOUBLE in (left.type, right.type) and meet(left.type, right.type):
         return Operation(op, (cast(left, DOUBLE), cast(right, DOUBLE)), DOUBLE)
     if ExactKind.DECIMAL not in (left.type.kind, right.type.kind):
         raise unproven(node, f"{op.value} of {left.type} and {right.type}")
@@ -141,6 +141,9 @@ def _numbers(op: Op, node: exp.Expression, left: Exact, right: Exact) -> Exact:
     if a is None or b is None or (op is Op.REMAINDER and a[0] - a[1] + b[1] > 38):
         raise unproven(node, f"{op.value} of {left.type} and {right.type}")
     return Operation(op, (_as_decimal(left, a), _as_decimal(right, b)), decimal_result(op, a, b))
+
+
+_OF_DOUBLES = (Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE)
 
 
 def _digits(node: exp.Expr, value: Exact) -> tuple[int, int] | None:
@@ -229,8 +232,10 @@ _FAILING = frozenset({Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE, Op.QUOTIENT, 
 def _in(prover: Prover, node: exp.Expression) -> Exact:
     if not node.expressions or any(node.args.get(a) for a in ("query", "unnest", "field")):
         raise unproven(node, "IN of something else than a list")
-    values = [prover.prove(value) for value in (node.this, *node.expressions)]
-    return Operation(Op.IN, tuple(compared(node, values)), BOOLEAN)
+    values = compared(node, [prover.prove(value) for value in (node.this, *node.expressions)])
+    if values[0].type == DOUBLE:
+        raise unproven(node, "a long list of doubles tells 0 from -0, a short one does not")
+    return Operation(Op.IN, tuple(values), BOOLEAN)
 
 
 def _case(prover: Prover, node: exp.Expression) -> Exact:

@@ -8,6 +8,7 @@ import pytest
 
 import spark_trickle
 from spark_trickle import CommitConflictError, Lake, UnsupportedQueryError
+from spark_trickle.maintain.refresh import locally
 
 pytestmark = pytest.mark.spark
 
@@ -183,3 +184,21 @@ def test_what_cannot_be_kept_is_refused(lake: Lake) -> None:
     with pytest.raises(UnsupportedQueryError, match="rand") as error:
         lake.create_stream_table("m", "SELECT a, rand() AS r FROM t", refresh_mode="IMMEDIATE")
     assert "AUTO" in str(error.value.hint)
+
+
+def test_sums_of_doubles_are_computed_here_once_in_a_transaction(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.sql("CREATE TABLE readings (place INT, value DOUBLE)")
+    query = "SELECT place, sum(value) AS s, avg(value) AS a, max(value) AS m FROM readings GROUP BY place"
+    lake.create_stream_table("summed", query, refresh_mode="IMMEDIATE")
+    monkeypatch.setattr(locally, "CHECKED", 0)
+    with lake.transaction() as tx:
+        for number in range(20):
+            tx.sql(f"INSERT INTO readings VALUES ({number % 3}, {number} / 10)")
+    report, *_ = lake.refresh_history("summed")
+    assert (report.engine, report.spark_queries, report.rows_inserted) == ("local", 0, 3)
+    lake.sql("DELETE FROM readings WHERE value > 1.5")
+    lake.sql("INSERT INTO readings VALUES (0, CAST('NaN' AS DOUBLE)), (1, -0.0), (3, -0.0)")
+    assert lake.refresh_history("summed")[0].engine == "spark"
+    assert not lake.verify("summed")

@@ -24,8 +24,16 @@ _Row = tuple[Any, ...]
 def without_open(rows: pa.Table, tree: exp.Expr) -> pa.Table:
     """The rows of a difference (all of them) without pairs that are equal by the rule."""
     names = [field.name for field in rows.schema if _is_open(field.type, tree)]
-    if not names:
-        return rows
+    return alike(rows, names) if names else rows
+
+
+def floats(schema: pa.Schema) -> list[str]:
+    """The columns whose last digits depend on an order."""
+    return [field.name for field in schema if pa.types.is_floating(field.type)]
+
+
+def alike(rows: pa.Table, names: list[str]) -> pa.Table:
+    """The rows of a difference without pairs that are equal but for what these columns leave open."""
     groups: dict[str, tuple[list[_Row], list[_Row]]] = defaultdict(lambda: ([], []))
     for record in rows.to_pylist():
         weight = record.pop(WEIGHT)
