@@ -120,3 +120,23 @@ def test_files_and_functions_stay_small() -> None:
 
 def test_every_stage_can_be_named() -> None:
     assert len(set(STAGES)) == len(STAGES) == 9
+
+
+_FILE = re.compile(
+    r"(?<![\w./:-])(?:[\w-]+/)*[\w-]+\.py\b|(?<![\w./:-])(?:[\w-]+/)+[\w-]+\.(?:md|toml|js|css|sql|png|svg)\b"
+)
+
+
+def test_files_that_the_docs_name_exist() -> None:
+    """In text a path begins at the root, at the package, or at a folder of it."""
+    files = [
+        str(path.relative_to(ROOT))
+        for folder in ("src", "tests", "bench", "docs", ".github")
+        for path in (ROOT / folder).rglob("*")
+    ]
+    lost = []
+    for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
+        for name in set(_FILE.findall(page.read_text())):
+            if not any(f"/{file}".endswith(f"/{name}") for file in files):
+                lost.append(f"{page.relative_to(ROOT)}: {name}")
+    assert not lost, "\n".join(sorted(lost))
