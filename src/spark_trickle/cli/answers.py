@@ -34,7 +34,11 @@ def answer(
 def _fetched(found: Any, limit: int | None) -> Any:
     if not hasattr(found, "toArrow"):
         return found
-    return (found if limit is None else found.limit(limit + 1)).toArrow()
+    if limit is None:
+        return found.toArrow()
+    from spark_trickle.spark.fetching import first
+
+    return first(found, limit + 1).toArrow()
 
 
 def _show(found: Any, form: Format, to: Path | None, limit: int | None) -> int | None:

@@ -177,8 +177,8 @@ class Definer:
         """No rows and no state; ``stream`` is the record to be kept, its generation one more."""
         tx = self.refresher.engine.catalog.begin()
         try:
-            for name in (stream.name, *(segment.name for segment in stream.segments)):
-                tx.truncate(TableName.of(name))
+            for name in stream.tables:
+                tx.truncate(name)
 
             def record(connection: Connection, _: int) -> None:
                 nobody_else(connection, stream)

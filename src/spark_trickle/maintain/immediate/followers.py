@@ -23,7 +23,7 @@ from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.sources.lake_table import LakeTable
-from spark_trickle.storage.records import Table, TableName
+from spark_trickle.storage.records import Table
 from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.transaction import Transaction
 
@@ -80,8 +80,8 @@ class Followers:
             return kept
         if kept is None and not any(marks):
             return None
-        for name in (stream.name, *(segment.name for segment in stream.segments)):
-            tx.derive(tx.table(TableName.of(name)))
+        for name in stream.tables:
+            tx.derive(tx.table(name))
         with tracing.refreshing(stream.name):
             kept = self._staged(tx, stream, sources, marks, late) if any(marks) else None
         tx.note(stream.uuid, kept)

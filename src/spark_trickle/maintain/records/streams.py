@@ -16,6 +16,7 @@ from spark_trickle.maintain.records import known, totals
 from spark_trickle.maintain.records.bound import Binding, bound_from_json
 from spark_trickle.maintain.records.report import RefreshReport as RefreshReport
 from spark_trickle.spark.sessions.facts import Meaning
+from spark_trickle.storage.records import TableName
 from spark_trickle.storage.versions.transaction import Connection
 
 ACTIVE, SUSPENDED, ERROR = "ACTIVE", "SUSPENDED", "ERROR"
@@ -127,6 +128,12 @@ class StreamTable:
                 for s in self.sources
             ),
         )
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        """Where its rows are: the result, then its private state."""
+        names = (self.name, *(segment.name for segment in self.segments))
+        return tuple(map(TableName.of, names))
 
     @property
     def frontier(self) -> dict[str, int]:

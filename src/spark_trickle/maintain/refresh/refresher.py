@@ -49,7 +49,6 @@ from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.storage.faults import reach
-from spark_trickle.storage.records import TableName
 from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
@@ -320,8 +319,8 @@ def _filled(
 def _give_up(stream: StreamTable, tx: Transaction, phases: Phases) -> None:
     """Forget what a delta staged that was cancelled."""
     phases.end(CANCELLED)
-    for name in (stream.name, *(segment.name for segment in stream.segments)):
-        tx.derive(tx.table(TableName.of(name)))
+    for name in stream.tables:
+        tx.forget(tx.table(name))
 
 
 def _clock(stream: StreamTable) -> int | None:

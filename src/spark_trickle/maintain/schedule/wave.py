@@ -37,7 +37,6 @@ from spark_trickle.maintain.refresh.outcome import (
 from spark_trickle.maintain.refresh.refresher import ATTEMPTS
 from spark_trickle.maintain.schedule import skips
 from spark_trickle.maintain.watch import tracing
-from spark_trickle.storage.records import TableName
 from spark_trickle.storage.versions.transaction import Transaction
 
 
@@ -251,9 +250,9 @@ class Wave:
                 raise
             except Exception as error:
                 tracing.failed(error)
-                for name in (stream.name, *(segment.name for segment in stream.segments)):
+                for name in stream.tables:
                     with suppress(NotFoundError):
-                        tx.derive(tx.table(TableName.of(name)))
+                        tx.forget(tx.table(name))
                 outcomes[stream.uuid] = Failed(stream, error, tracing.refresh_id())
 
     def _one(

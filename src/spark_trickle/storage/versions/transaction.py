@@ -214,12 +214,17 @@ class Transaction(Restructuring):
         table = self.find(uuid) if self._state.staged else None
         return table is not None and self.staged(table) is not None
 
+    def forget(self, table: Table) -> None:
+        """Drop what is staged for a table."""
+        with self._lock:
+            staged = {i: work for i, work in self._state.staged.items() if i != table.id}
+            self._state = replace(self._state, staged=staged)
+
     def derive(self, table: Table) -> None:
         """Forget the work on a table; what is staged from now on is computed from the rest."""
         with self._lock:
-            staged = {i: work for i, work in self._state.staged.items() if i != table.id}
-            derived = self._state.derived | {table.id}
-            self._state = replace(self._state, staged=staged, derived=derived)
+            self.forget(table)
+            self._state = replace(self._state, derived=self._state.derived | {table.id})
 
     @property
     def notes(self) -> Mapping[str, Any]:
