@@ -7,16 +7,15 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bench.figures import Figure, console, side_by_side
 from spark_trickle import Lake, connect
 from spark_trickle.spark.sessions.session import start_session
 from spark_trickle.tpch import data, queries
-from spark_trickle.tpch.churn import Churn, NewRows
 
 SINGLE = 200
 FEW = 20
-LINES = 60_000
 
 
 def run(folder: Path, repeat: int) -> list[Figure]:
@@ -24,8 +23,8 @@ def run(folder: Path, repeat: int) -> list[Figure]:
     spark = start_session("UTC", {"spark.driver.memory": "2g"})
     console.print("what IMMEDIATE costs …")
     with connect(folder / "immediate", spark=spark) as lake:
-        figures = [*_folded(lake, repeat), *_many_in_one(lake, repeat)]
-        return [*figures, *_bulk(lake, folder, max(2, repeat // 2))]
+        figures = [*_folded(lake, repeat), *_unfollowed(lake, folder, repeat)]
+        return [*figures, *_many_in_one(lake, repeat), *_bulk(lake, folder, repeat)]
 
 
 def _compared(
@@ -90,41 +89,49 @@ def _write_many(lake: Lake, table: str) -> None:
             tx.sql(f"INSERT INTO {table} VALUES ({i % 7}, {i})")
 
 
+def _unfollowed(lake: Lake, folder: Path, repeat: int) -> list[Figure]:
+    """A table that nothing follows, beside eleven stream tables over others, and in a lake of its own."""
+    with connect(folder / "alone", spark=lake.spark) as other:
+        other.sql("CREATE TABLE bare (k INT, v INT)")
+
+        def write(place: Lake) -> None:
+            for i in range(FEW):
+                place.sql(f"INSERT INTO bare VALUES ({i % 3}, {i})")
+
+        name = "single-row INSERT that nothing follows, beside 11 IMMEDIATE tables, to without them"
+        return [_compared(name, 1.2, repeat, partial(write, lake), partial(write, other))]
+
+
 def _bulk(lake: Lake, folder: Path, repeat: int) -> list[Figure]:
-    """60,000 lineitems of scale factor 1 into a lake with a follower, and into one without."""
-    source = data.generate(1.0, Path(data.CACHE))
-    lines = _lines()
+    """Lineitems of scale factor 1 into a lake with a follower, and into one without."""
+    source = data.generate(1.0)
+    lines = _lines(source)
     figures = []
-    for number, bar in ((1, 2.0), (3, 3.0)):
-        lakes = []
-        for follows in (False, True):
-            place = connect(folder / f"bulk_{number}_{follows}", spark=lake.spark)
+    with (
+        connect(folder / "plain", spark=lake.spark) as plain,
+        connect(folder / "followed", spark=lake.spark) as followed,
+    ):
+        for place in (plain, followed):
             data.load(place, source)
-            if follows:
-                place.create_stream_table(
-                    queries.name(number), queries.text(number), refresh_mode="IMMEDIATE"
+        for number, bar in ((1, 2.0), (3, 3.0)):
+            name = queries.name(number)
+            followed.create_stream_table(name, queries.text(number), refresh_mode="IMMEDIATE")
+            figures.append(
+                _compared(
+                    f"INSERT of {lines.num_rows} lineitems (SF 1) with an IMMEDIATE {name} to without",
+                    bar,
+                    repeat,
+                    partial(followed.append, "lineitem", lines),
+                    partial(plain.append, "lineitem", lines),
                 )
-            lakes.append(place)
-        plain, followed = lakes
-        figures.append(
-            _compared(
-                f"INSERT of {LINES} lineitems (SF 1) with an IMMEDIATE {queries.name(number)} "
-                "to without",
-                bar,
-                repeat,
-                partial(followed.append, "lineitem", lines),
-                partial(plain.append, "lineitem", lines),
             )
-        )
-        for place in lakes:
-            place.close()
+            followed.drop_stream_table(name)
     return figures
 
 
-def _lines() -> pa.Table:
-    share = 2 * LINES / 6_000_000
-    for batch in Churn(1.0, share, ends_only=True).cycle(1):
-        for step in batch.steps:
-            if isinstance(step, NewRows) and step.table == "lineitem":
-                return step.rows
-    raise AssertionError("no lines")
+def _lines(source: Path) -> pa.Table:
+    """The lines of every hundredth order, once more: they meet orders and customers everywhere."""
+    lines = pq.read_table(source / "lineitem.parquet")
+    key = lines.column("l_orderkey").to_numpy() - 1
+    number = key // 32 * 8 + key % 32  # of 32 keys, TPC-H uses the first eight
+    return lines.filter(pa.array(number % 100 == 0)).combine_chunks()
