@@ -71,9 +71,7 @@ class Lake:
         """Statements one by one, with BEGIN, COMMIT, ROLLBACK and SAVEPOINT between them.
         >>> lake.session("postgres").statement("BEGIN")
         """
-        return Session(
-            self.transaction, lambda one: self._statements.statement(one, dialect), dialect
-        )
+        return Session(self.transaction, self._statements.statement, dialect)
 
     def listing(self, text: str) -> pa.Table | None:
         """The answer of SHOW or DESCRIBE as Arrow, without Spark; None for other statements.

@@ -6,19 +6,23 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_trickle.compat.door import Door
-from spark_trickle.errors import (
-    InvariantError,
-    ParseError,
-    TrickleError,
-)
+from spark_trickle.errors import InvariantError, ParseError
 from spark_trickle.execute.engine import Engine
-from spark_trickle.execute.postgres import PostgresRunner, is_query, lookup_in, one_statement
+from spark_trickle.execute.postgres import PostgresRunner, lookup_in
 from spark_trickle.execute.states import SnapshotState, StatementState, TransactionState
 from spark_trickle.maintain.service import StreamTables
 from spark_trickle.maintain.statements import StreamStatements
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.dialect import is_listing, translated
-from spark_trickle.statements.text.parameters import in_users_text
+from spark_trickle.statements.control import Control
+from spark_trickle.statements.dialect import translated
+from spark_trickle.statements.read import (
+    AnyStatement,
+    ForeignQuery,
+    PostgresStatement,
+    read_statement,
+)
+from spark_trickle.statements.stream import ShowStreamTables, StreamStatement
+from spark_trickle.statements.text.parameters import told_in
 from spark_trickle.storage.versions import retrying
 
 if TYPE_CHECKING:
@@ -39,26 +43,24 @@ class Statements:
         self._of_streams = StreamStatements(engine, streams)
         self._door = Door(engine, streams, postgres)
 
-    def statement(self, text: str, dialect: str) -> Any:
-        """Run one statement, whoever it is for."""
-        answered, answer = self._door.answer(text, self.now())
-        if answered:
-            return answer
-        about_streams, answer = self._of_streams.run(text, dialect)
-        if about_streams:
-            return answer
-        if dialect != "spark" and not is_listing(text):
-            return self._postgres(text, dialect)
-        sent = self._engine.names.statement(text)
-        try:
-            return self.run(sent.text)
-        except TrickleError as error:
-            in_users_text(error, text, sent)
-            raise
+    def statement(self, text: str, statement: AnyStatement, dialect: str) -> Any:
+        """Run one statement, which was read of a text, whoever it is for."""
+        match statement:
+            case ForeignQuery(tree):
+                return self._door.answer(tree, self.now())
+            case PostgresStatement():
+                return self._postgres(statement)
+            case _ if isinstance(statement, StreamStatement):
+                return self._of_streams.run(statement, dialect)
+            case _ if isinstance(statement, Control):
+                raise AssertionError("a session keeps transactions")
+            case _:
+                sent, placed = self._engine.names.placed(text, statement)
+                with told_in(text, sent):
+                    return self._run(sent.text, placed)
 
-    def run(self, text: str) -> Any:
-        """Run a statement of Spark's dialect that is about no stream table."""
-        statement = ast.parse_statement(text)
+    def _run(self, text: str, statement: ast.Statement) -> Any:
+        """A statement of Spark's dialect that is about no stream table."""
         if self._door.changed(statement):
             return None
         match statement:
@@ -72,15 +74,14 @@ class Statements:
                 changing = statement
                 return self.autocommit(lambda tx: self._engine.change(text, changing, tx))
 
-    def _postgres(self, text: str, dialect: str) -> Any:
-        tree = one_statement(text, dialect)
-        if is_query(tree):
+    def _postgres(self, statement: PostgresStatement) -> Any:
+        tree = statement.tree
+        if statement.reads:
             now = self.now()
             (sql,) = translated(tree, lookup_in(now, self._engine.names.schema))
-            sql = self._engine.names.statement(sql).text
-            statement = ast.parse_statement(sql)
-            assert isinstance(statement, ast.Query)
-            return self._engine.query(sql, statement, now)
+            sql, query = self._engine.names.parsed(sql)
+            assert isinstance(query, ast.Query)
+            return self._engine.query(sql, query, now)
         if self._door.restructured(tree):
             return None
         return self.autocommit(lambda tx: PostgresRunner(self._engine, tx, tree).run())
@@ -88,15 +89,16 @@ class Statements:
     def listing(self, text: str) -> pa.Table | None:
         """The answer of SHOW or DESCRIBE as Arrow, without Spark; None for other statements."""
         try:
-            about_streams = self._of_streams.listing(text)
-            if about_streams is not None:
-                return about_streams
-            statement = ast.parse_statement(self._engine.names.statement(text).text)
+            statement = read_statement(text)
+            if isinstance(statement, ShowStreamTables):
+                return self._of_streams.listing()
+            if not isinstance(statement, ast.Listing):
+                return None
+            _, placed = self._engine.names.placed(text, statement)
         except ParseError:
             return None
-        if not isinstance(statement, ast.Listing):
-            return None
-        return self._engine.listing(statement, self.now())
+        assert isinstance(placed, ast.Listing)
+        return self._engine.listing(placed, self.now())
 
     def now(self) -> StatementState:
         """The newest version."""

@@ -13,6 +13,7 @@ from spark_trickle.execute.states import TransactionState
 from spark_trickle.maintain.records import batches
 from spark_trickle.running import Statements
 from spark_trickle.statements import parse as ast
+from spark_trickle.statements.parse import parse_statement
 from spark_trickle.statements.text.splices import quoted
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
@@ -79,7 +80,8 @@ class Tables:
         at = catalog.version() if version is None else version
         if catalog.view(where, at) is not None:
             place = ".".join(map(quoted, (where.schema, where.name)))
-            found: DataFrame = self.statements.run(f"SELECT * FROM {place} VERSION AS OF {at}")
+            text = f"SELECT * FROM {place} VERSION AS OF {at}"
+            found: DataFrame = self.statements.statement(text, parse_statement(text), "spark")
             return found
         return self.engine.scan(catalog.scan(where, version), newest=version is None)
 

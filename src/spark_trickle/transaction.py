@@ -7,17 +7,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from spark_trickle.arguments import checked_methods
-from spark_trickle.errors import TrickleError, UserError
+from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
-from spark_trickle.execute.postgres import PostgresRunner, one_statement
+from spark_trickle.execute.postgres import PostgresRunner
 from spark_trickle.execute.states import TransactionState
 from spark_trickle.spark.sessions.interrupts import interruptible_methods
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
-from spark_trickle.statements.dialect import is_listing
-from spark_trickle.statements.foreign import foreign_query
-from spark_trickle.statements.stream import parse_stream_statement
-from spark_trickle.statements.text.parameters import Arguments, in_users_text
+from spark_trickle.statements.control import Control
+from spark_trickle.statements.read import (
+    AnyStatement,
+    ForeignQuery,
+    PostgresStatement,
+    read_statement,
+)
+from spark_trickle.statements.stream import StreamStatement
+from spark_trickle.statements.text.parameters import Arguments, told_in
 from spark_trickle.storage.records import Said, TableName
 from spark_trickle.storage.versions.transaction import Record, Transaction
 
@@ -84,26 +89,30 @@ class LakeTransaction:
         >>> tx.sql("UPDATE orders SET who = ? WHERE id = 7", ["bob"])
         """
         self._must_be_open()
-        return script.run(text, args, dialect, lambda one: self._statement(one, dialect))
+        return script.run(
+            text, args, dialect, lambda one: self._statement(one, read_statement(one, dialect))
+        )
 
-    def _statement(self, text: str, dialect: str) -> Any:
+    def _statement(self, text: str, statement: AnyStatement) -> Any:
         self._begin_statement()
-        if parse_stream_statement(text, dialect) is not None or foreign_query(text) is not None:
-            raise UserError(
-                "statements about stream tables are transactions of their own",
-                hint="run it with lake.sql, before or after this transaction",
-            )
-        if dialect != "spark" and not is_listing(text):
-            return PostgresRunner(self._engine, self._state, one_statement(text, dialect)).run()
-        sent = self._engine.names.statement(text)
-        try:
-            return self._run(sent.text)
-        except TrickleError as error:
-            in_users_text(error, text, sent)
-            raise
+        match statement:
+            case PostgresStatement(tree):
+                return PostgresRunner(self._engine, self._state, tree).run()
+            case ForeignQuery():
+                raise _of_its_own()
+            case _ if isinstance(statement, StreamStatement):
+                raise _of_its_own()
+            case _ if isinstance(statement, Control):
+                raise UserError(
+                    "this transaction is held by a program, not by statements",
+                    hint="use tx.commit(), tx.rollback() and tx.savepoint()",
+                )
+            case _:
+                sent, placed = self._engine.names.placed(text, statement)
+                with told_in(text, sent):
+                    return self._run(sent.text, placed)
 
-    def _run(self, text: str) -> Any:
-        statement = ast.parse_statement(text)
+    def _run(self, text: str, statement: ast.Statement) -> Any:
         match statement:
             case ast.Use(schema):
                 return self._engine.names.use(schema)
@@ -204,3 +213,10 @@ class LakeTransaction:
             raise UserError(
                 "the transaction is over", hint="begin another one with lake.transaction()"
             )
+
+
+def _of_its_own() -> UserError:
+    return UserError(
+        "statements about stream tables are transactions of their own",
+        hint="run it with lake.sql, before or after this transaction",
+    )

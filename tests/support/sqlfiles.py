@@ -25,8 +25,7 @@ import pyarrow as pa
 import pytest
 
 import spark_trickle
-from spark_trickle.statements.parse import parse_statement
-from spark_trickle.statements.stream import parse_stream_statement
+from spark_trickle.statements.read import read_statement
 from spark_trickle.statements.text.tokens import split_statements
 from support import duck
 
@@ -67,8 +66,7 @@ def examples() -> list[str]:
 
 def kind_of(sql: str) -> str:
     """What a statement is: the name of its record."""
-    about_streams = parse_stream_statement(sql)
-    found = parse_statement(sql) if about_streams is None else about_streams
+    found = read_statement(sql)
     asked = getattr(found, "explain", False)
     return f"Explain{type(found).__name__}" if asked else type(found).__name__
 

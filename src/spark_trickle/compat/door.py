@@ -20,7 +20,6 @@ from spark_trickle.maintain.service import StreamTables
 from spark_trickle.sql.pg.changes import plain_table
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.dialect import to_spark
-from spark_trickle.statements.foreign import foreign_query
 from spark_trickle.storage.records import DEFAULT_SCHEMA, TableName
 
 _ALL = (*pgivm.FUNCTIONS, *pgtrickle.FUNCTIONS, *watching.FUNCTIONS, *watching.ABSENT)
@@ -28,7 +27,7 @@ FUNCTIONS: dict[tuple[str, str], PgFunction] = {(f.schema, f.name): f for f in _
 
 
 class Door:
-    """Answers the statements that are theirs; all others go on as they are."""
+    """Answers what is theirs."""
 
     def __init__(
         self, engine: Engine, streams: Callable[[], StreamTables], run: Callable[[str], Any]
@@ -37,15 +36,12 @@ class Door:
         self._streams = streams
         self._run = run
 
-    def answer(self, text: str, state: StatementState) -> tuple[bool, Any]:
-        """Whether the statement is one of theirs, and its answer: a DataFrame."""
-        tree = foreign_query(text)
-        if tree is None:
-            return False, None
+    def answer(self, tree: exp.Select, state: StatementState) -> Any:
+        """The answer of a query of theirs: a DataFrame."""
         answerer = Answerer(FUNCTIONS, FunctionContext(self._engine, self._streams(), self._run))
         whole = answerer.alone(tree)
         if whole is not None:
-            return True, self._engine.local(whole)
+            return self._engine.local(whole)
         query, relations = answerer.relations(tree)
         columns = {name: arrow_columns(table) for name, table in relations.items()}
         plain = lookup_in(state)
@@ -59,7 +55,7 @@ class Door:
         for name, table in relations.items():
             self._engine.relations[name] = partial(_same, table)
         try:
-            return True, self._engine.query(sql, statement, state)
+            return self._engine.query(sql, statement, state)
         finally:
             for name in relations:
                 del self._engine.relations[name]

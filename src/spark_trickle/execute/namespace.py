@@ -25,11 +25,17 @@ class Namespace:
         found = self._catalog.structure(self._catalog.version())
         self.schema = found.schema(schema).name
 
-    def statement(self, sql: str) -> Spliced:
-        """The text of a statement with its names in the schema that is used."""
+    def placed(self, sql: str, statement: ast.Statement) -> tuple[Spliced, ast.Statement]:
+        """A statement with its names in the schema that is used, and its text."""
         if self.schema == DEFAULT_SCHEMA:
-            return Spliced(sql, ((0, len(sql), 0),))
-        return in_schema(sql, ast.parse_statement(sql), self.schema, self._in_lake)
+            return Spliced(sql, ((0, len(sql), 0),)), statement
+        sent = in_schema(sql, statement, self.schema, self._in_lake)
+        return sent, ast.parse_statement(sent.text)
+
+    def parsed(self, sql: str) -> tuple[str, ast.Statement]:
+        """The same of a text that was translated."""
+        sent, statement = self.placed(sql, ast.parse_statement(sql))
+        return sent.text, statement
 
     def query(self, sql: str, dialect: str) -> str:
         """A bare query, in the same way."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from spark_trickle.errors import NotFoundError, ParseError, UserError
+from spark_trickle.errors import NotFoundError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.kept_rows import arrow_columns, first, repeated
 from spark_trickle.execute.states import StatementState, TransactionState
@@ -24,9 +24,10 @@ from spark_trickle.sql.pg.expressions import Expressions
 from spark_trickle.sql.pg.parts import all_known
 from spark_trickle.sql.pg.queries import Lookup, PgColumns, PgRelation
 from spark_trickle.sql.pg.types import PgType, from_spark, refuse
-from spark_trickle.sql.postgres import parse_postgres, tables_named
+from spark_trickle.sql.postgres import tables_named
 from spark_trickle.statements import parse as ast
-from spark_trickle.statements.dialect import known_dialect, translated
+from spark_trickle.statements.dialect import translated
+from spark_trickle.statements.read import PostgresStatement
 from spark_trickle.storage.records import DEFAULT_SCHEMA, ScanPlan, Table, TableName
 
 Modifying = exp.Insert | exp.Update | exp.Delete
@@ -54,22 +55,6 @@ def table_columns(table: Table) -> PgColumns:
         (column.name, from_spark(exp.DataType.build(column.type, dialect="spark")))
         for column in table.columns
     ]
-
-
-def is_query(tree: exp.Expr) -> bool:
-    """Whether it only reads."""
-    return (
-        isinstance(tree, exp.Query | exp.Values)
-        and tree.find(exp.Insert, exp.Update, exp.Delete) is None
-    )
-
-
-def one_statement(sql: str, dialect: str) -> exp.Expr:
-    known_dialect(dialect)
-    trees = parse_postgres(sql)
-    if len(trees) != 1:
-        raise ParseError("send one statement at a time")
-    return trees[0]
 
 
 class Before(TransactionState):
@@ -115,7 +100,7 @@ class PostgresRunner:
             return self._statement(tree)
 
     def _needs_steps(self, tree: exp.Expr) -> bool:
-        return isinstance(tree, Modifying) or not is_query(tree)
+        return isinstance(tree, Modifying) or not PostgresStatement(tree).reads
 
     def _ctes(self, tree: exp.Expr, clause: exp.With) -> None:
         """Each in turn over the state before; those after it see its rows, as the statement does."""
@@ -174,8 +159,7 @@ class PostgresRunner:
         return total
 
     def _run(self, text: str) -> int | None:
-        text = self._engine.names.statement(text).text
-        statement = ast.parse_statement(text)
+        text, statement = self._engine.names.parsed(text)
         if isinstance(statement, ast.Query | ast.Listing | ast.Use):
             raise UserError("this statement answers rows, and none are asked for here")
         affected = self._engine.change(text, statement, self._state)
@@ -186,8 +170,7 @@ class PostgresRunner:
         return self._spark(text)
 
     def _spark(self, text: str) -> pa.Table:
-        text = self._engine.names.statement(text).text
-        statement = ast.parse_statement(text)
+        text, statement = self._engine.names.parsed(text)
         assert isinstance(statement, ast.Query)
         from spark_trickle.spark.fetching import bounded
 

@@ -24,20 +24,12 @@ class StreamStatements:
     engine: Engine
     streams: Callable[[], StreamTables]
 
-    def run(self, text: str, dialect: str) -> tuple[bool, Any]:
-        """Run a statement about stream tables: whether it was one, and its answer."""
-        statement = ast.parse_stream_statement(text, dialect)
-        if statement is None:
-            return False, None
-        return True, self._run(statement, dialect)
+    def listing(self) -> pa.Table:
+        """The answer of SHOW STREAM TABLES."""
+        return tables_relation(self.streams().described())
 
-    def listing(self, text: str) -> pa.Table | None:
-        """The answer of SHOW STREAM TABLES; None for other statements."""
-        if isinstance(ast.parse_stream_statement(text, "spark"), ast.ShowStreamTables):
-            return tables_relation(self.streams().described())
-        return None
-
-    def _run(self, statement: ast.StreamStatement, dialect: str) -> Any:
+    def run(self, statement: ast.StreamStatement, dialect: str) -> Any:
+        """The answer of a statement about stream tables."""
         match statement:
             case ast.CreateStreamTable(explain=True):
                 return self.streams().explain(self._query(statement.query, dialect), None, dialect)
@@ -67,7 +59,7 @@ class StreamStatements:
             case ast.AlterStreamTable():
                 return self._alter(statement, dialect)
             case ast.ShowStreamTables():
-                return self.engine.local(tables_relation(self.streams().described()))
+                return self.engine.local(self.listing())
             case ast.ExplainStreamTable():
                 return self.streams().explain_table(self.streams().get(self._name(statement.name)))
             case _:

@@ -22,21 +22,20 @@ def to_spark(sql: str, dialect: str, lookup: Lookup) -> list[str]:
     if dialect == "spark":
         return [sql]
     known_dialect(dialect)
+    return translated(one_tree(sql), lookup)
+
+
+def one_tree(sql: str) -> exp.Expr:
+    """The tree of one statement of PostgreSQL's."""
     trees = parse_postgres(sql)
     if len(trees) != 1:
         raise ParseError("send one statement at a time")
-    return translated(trees[0], lookup)
+    return trees[0]
 
 
 def known_dialect(dialect: str) -> None:
     if dialect not in DIALECTS:
         raise ParseError(f"unknown dialect: {dialect}", hint=f"one of: {', '.join(DIALECTS)}")
-
-
-def is_listing(text: str) -> bool:
-    """SHOW and DESCRIBE are the same in every dialect."""
-    words = text.split(None, 1)
-    return bool(words) and words[0].upper() in ("SHOW", "DESCRIBE", "DESC")
 
 
 def translated(tree: exp.Expr, lookup: Lookup) -> list[str]:

@@ -301,12 +301,16 @@ _KNOWN = (
 
 
 def parse_statement(sql: str) -> Statement:
-    """The statement in ``sql``; ParseError with its place when the frame is not right."""
+    """The statement about tables in ``sql``; ParseError with its place when the frame is not right."""
+    return parse_at(Cursor(sql))
+
+
+def parse_at(cursor: Cursor) -> Statement:
+    """The statement at the cursor, which stands at the beginning of it."""
     from spark_trickle.statements import ddl as statement_ddl
     from spark_trickle.statements import dml as statement_dml
     from spark_trickle.statements import show as statement_show
 
-    cursor = Cursor(sql)
     if cursor.done:
         cursor.fail("there is no statement in the text", hint=_KNOWN)
     ctes = _ctes(cursor)

@@ -82,12 +82,11 @@ _MODES = ("AUTO", "DIFFERENTIAL", "FULL", "IMMEDIATE")
 _SETTINGS = ("schedule", "refresh_mode", "fast_path")
 
 
-def parse_stream_statement(sql: str, dialect: str = "spark") -> StreamStatement | None:
-    """The stream-table statement in ``sql``, or None when it is some other statement.
+def parse(cursor: Cursor) -> StreamStatement | None:
+    """The stream-table statement at the cursor, or None when it is some other statement.
 
     Names are quoted as the dialect does it; the query stays as it is.
     """
-    cursor = Cursor(sql, dialect)
     if cursor.accept("EXPLAIN", "STREAM", "TABLE"):
         statement: StreamStatement = ExplainStreamTable(_name(cursor))
     elif cursor.at("EXPLAIN", "CREATE") and _creates(cursor, 1):

@@ -12,8 +12,15 @@ from spark_trickle.statements.stream import (
     ExplainStreamTable,
     RefreshStreamTable,
     ShowStreamTables,
-    parse_stream_statement,
+    StreamStatement,
+    parse,
 )
+from spark_trickle.statements.text.cursor import Cursor
+
+
+def parsed(sql: str, dialect: str = "spark") -> StreamStatement | None:
+    return parse(Cursor(sql, dialect))
+
 
 STATEMENTS = [
     (
@@ -73,7 +80,7 @@ STATEMENTS = [
 
 @pytest.mark.parametrize(("sql", "expected"), STATEMENTS)
 def test_statements(sql: str, expected: object) -> None:
-    assert parse_stream_statement(sql) == expected
+    assert parsed(sql) == expected
 
 
 POSTGRES = [
@@ -104,7 +111,7 @@ POSTGRES = [
 
 @pytest.mark.parametrize(("sql", "expected"), POSTGRES)
 def test_names_quoted_as_in_postgresql(sql: str, expected: object) -> None:
-    assert parse_stream_statement(sql, "postgres") == expected
+    assert parsed(sql, "postgres") == expected
 
 
 def test_quotes_are_those_of_the_dialect() -> None:
@@ -113,12 +120,12 @@ def test_quotes_are_those_of_the_dialect() -> None:
         ("CREATE STREAM TABLE `t` AS SELECT 1", "postgres"),
     ]:
         with pytest.raises(ParseError, match="name is expected") as caught:
-            parse_stream_statement(sql, dialect)
+            parsed(sql, dialect)
         assert caught.value.position is not None
         assert caught.value.position.column == 21
     with pytest.raises(ParseError, match="never closed"):
-        parse_stream_statement('DROP STREAM TABLE "t', "postgres")
-    assert parse_stream_statement('"CREATE" STREAM TABLE t AS SELECT 1', "postgres") is None
+        parsed('DROP STREAM TABLE "t', "postgres")
+    assert parsed('"CREATE" STREAM TABLE t AS SELECT 1', "postgres") is None
 
 
 @pytest.mark.parametrize(
@@ -133,7 +140,7 @@ def test_quotes_are_those_of_the_dialect() -> None:
     ],
 )
 def test_other_statements_are_left_alone(sql: str) -> None:
-    assert parse_stream_statement(sql) is None
+    assert parsed(sql) is None
 
 
 @pytest.mark.parametrize(
@@ -150,6 +157,6 @@ def test_other_statements_are_left_alone(sql: str) -> None:
 )
 def test_errors_point_at_the_fault(sql: str, line: int, column: int, message: str) -> None:
     with pytest.raises(ParseError, match=message) as caught:
-        parse_stream_statement(sql)
+        parsed(sql)
     assert caught.value.position is not None
     assert (caught.value.position.line, caught.value.position.column) == (line, column)

@@ -7,7 +7,8 @@ place is one expression whose type and value are those of what was given.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -147,3 +148,13 @@ def in_users_text(error: E, sql: str, sent: Spliced) -> E:
         at = before[-1][2] + before[-1][1] - before[-1][0] if before else 0
         error.position = Position.of_span(sql, at, at + 1)
     return error
+
+
+@contextmanager
+def told_in(sql: str, sent: Spliced) -> Iterator[None]:
+    """Errors in what was sent have their places in the text that the user gave."""
+    try:
+        yield
+    except TrickleError as error:
+        in_users_text(error, sql, sent)
+        raise
