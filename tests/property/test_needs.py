@@ -15,8 +15,8 @@ from spark_trickle.delta.keys import needs
 from spark_trickle.delta.keys.needs import by_deltas
 from spark_trickle.ir.nodes import AntiJoin, OuterJoin
 from spark_trickle.ir.types import WEIGHT, Side
+from spark_trickle.maintain.gather import finding as sieve
 from spark_trickle.maintain.gather import nearby as near
-from spark_trickle.maintain.gather import sieve
 from support.delta_law import Laboratory, table_names
 from support.examples import SOURCES, Example, example, join_example
 from support.nearby import wrong_nearby

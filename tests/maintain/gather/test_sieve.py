@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
-from spark_trickle.maintain.gather.sieve import may_pass
+from spark_trickle.maintain.gather.finding import may_pass
 from spark_trickle.sql.dialects import TrickleSpark
 
 JUDGED = [

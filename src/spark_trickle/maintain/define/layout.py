@@ -15,8 +15,7 @@ from spark_trickle.errors import BindError
 from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, Scan
 from spark_trickle.ir.types import Side
 from spark_trickle.lower.query import TableNames
-from spark_trickle.maintain.apply.delta import StoredPart
-from spark_trickle.maintain.apply.states import SumColumns
+from spark_trickle.maintain.apply.delta import StoredPart, SumColumns
 from spark_trickle.maintain.records.streams import Segment, StreamTable
 from spark_trickle.storage.records import HIDDEN_SCHEMA, NewColumn, Table, TableName
 from spark_trickle.storage.versions.transaction import Transaction

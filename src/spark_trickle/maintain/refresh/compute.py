@@ -18,9 +18,8 @@ from spark_trickle.errors import ExecutionError
 from spark_trickle.ir.types import Column, Side
 from spark_trickle.ir.walk import scans
 from spark_trickle.lower.query import lower
-from spark_trickle.maintain.apply.delta import Applied, StoredPart, apply_delta
-from spark_trickle.maintain.apply.matching import subtract
-from spark_trickle.maintain.apply.states import one_row
+from spark_trickle.maintain.apply.delta import Applied, StoredPart, apply_delta, one_row
+from spark_trickle.maintain.apply.locating import subtract
 from spark_trickle.maintain.gather.finding import ScanFinder, pruned
 from spark_trickle.maintain.gather.near_views import NearViews
 from spark_trickle.maintain.gather.nearby import (

@@ -17,7 +17,7 @@ import pyarrow as pa
 from spark_trickle.delta.reserve import Reserve
 from spark_trickle.errors import InvariantError, UserError
 from spark_trickle.ir.nodes import Order
-from spark_trickle.maintain.apply.matching import row_keys
+from spark_trickle.maintain.apply.locating import row_keys
 from spark_trickle.maintain.refresh.topk import RankedRow, advance, window
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.records import WEIGHT

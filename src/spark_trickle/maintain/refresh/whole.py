@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.execute.engine import Engine
-from spark_trickle.maintain.apply.locating import READ_HERE
-from spark_trickle.maintain.apply.matching import subtract
+from spark_trickle.maintain.apply.locating import READ_HERE, subtract
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.by_text import whole_frame
