@@ -13,7 +13,7 @@ from rich.table import Table
 
 from bench.figures import Figure, console, seconds
 from spark_trickle import Lake, connect
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.spark.sessions.session import start_session
 
 DEPTH, WIDTH = 10, 20

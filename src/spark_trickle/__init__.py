@@ -27,8 +27,8 @@ from spark_trickle.errors import (
     UserError,
 )
 from spark_trickle.lake import Lake
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
-from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.settings import Settings
 from spark_trickle.storage.versions.change_summary import ChangeSummary
 from spark_trickle.storage.versions.history import Version

@@ -14,9 +14,9 @@ from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.attach import attach
 from spark_trickle.maintain.define.definition import Definition
 from spark_trickle.maintain.define.explaining import checked_format
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.needed import kept_from
-from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.maintain.schedule.scheduler import Scheduler
 from spark_trickle.maintain.service import StreamTables
 from spark_trickle.maintain.watch.alerts import Alert, Health, alerts, health

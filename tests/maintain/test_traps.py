@@ -13,7 +13,7 @@ import pytest
 
 from spark_trickle import Lake
 from spark_trickle.errors import SourceChangedError
-from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.history import add_history
 from spark_trickle.maintain.refresh import filling
 from spark_trickle.maintain.refresh.compute import Computation
 from spark_trickle.storage.upkeep import maintenance
@@ -352,7 +352,7 @@ def test_b11_measurements_survive_many_idle_refreshes(small: Lake) -> None:
     with small._catalog.writing() as connection:
         for step in range(200):
             later = replace(idle, started_at=idle.started_at + step)
-            records.add_history(connection, uuid, later, keep=100)
+            add_history(connection, uuid, later, keep=100)
     small.sql("INSERT INTO t VALUES (1, 1)")
     report = refreshed(small, "s", "DIFFERENTIAL", "FULL")
     assert not report.reason.startswith("FULL_UNMEASURED"), "the first fill is still remembered"

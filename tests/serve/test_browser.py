@@ -17,7 +17,8 @@ import pytest
 
 import spark_trickle
 from spark_trickle import Lake
-from spark_trickle.maintain.records.streams import Dependency, RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
+from spark_trickle.maintain.records.streams import Dependency
 from spark_trickle.serve.access import OPERATOR, Access
 from support.served import make, refreshed, serving
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from spark_trickle import Lake
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from support.served import make, refreshed, samples, serving
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

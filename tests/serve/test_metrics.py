@@ -11,7 +11,7 @@ import pytest
 
 import spark_trickle
 from spark_trickle import Lake
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from support.served import SUMS, figures, make, refreshed, samples, serving
 
 MODES = ("FULL", "DIFFERENTIAL", "TOPK", "FAST_PATH", "NO_DATA", "ERROR", "SKIPPED")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import spark_trickle
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from support import postgres
 from support.served import figures, make, refreshed, serving
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_trickle import Lake
-from spark_trickle.maintain.records.streams import Dependency, RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
+from spark_trickle.maintain.records.streams import Dependency
 from spark_trickle.serve.pages.graph import levels
 from spark_trickle.serve.pages.markup import Html, tag, text
 from spark_trickle.storage.catalog.postgres import PostgresDatabase

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from spark_trickle import Lake
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.serve.access import OPERATOR, VIEWER, Access
 from support.lakes import rows_of
 from support.served import Client, harmless, make, refreshed, serving

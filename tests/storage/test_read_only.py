@@ -15,6 +15,7 @@ import pytest
 import spark_trickle
 from spark_trickle.errors import CatalogError, ReadOnlyError
 from spark_trickle.maintain.records import streams
+from spark_trickle.maintain.records.history import RefreshReport, add_history
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.read.reader import read_scan
 from support.postgres import new_database
@@ -35,10 +36,10 @@ def fill(location: Path | str, data_path: str | None = None) -> None:
         lake.sql("CREATE TABLE t (a INT, b STRING)")
         lake.sql("INSERT INTO t VALUES (1, 'x')")
         lake.append("t", pa.table({"a": range(5000), "b": ["y"] * 5000}))
-        report = streams.RefreshReport("s", "FULL", "FIRST: filled")
+        report = RefreshReport("s", "FULL", "FIRST: filled")
         with lake._catalog.writing() as connection:
             streams.save(connection, streams.StreamTable("some-uuid", "s", QUERY))
-            streams.add_history(connection, "some-uuid", report, 10)
+            add_history(connection, "some-uuid", report, 10)
 
 
 def look(location: Path | str) -> str:

@@ -17,7 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from spark_trickle import Lake
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import Binding
-from spark_trickle.maintain.records.streams import Dependency, RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport, add_history
+from spark_trickle.maintain.records.streams import Dependency, StreamTable
 from spark_trickle.serve.access import Access, Address
 from spark_trickle.serve.server import server
 from spark_trickle.storage.records import DEFAULT_SCHEMA, NewColumn, TableName
@@ -62,7 +63,7 @@ def refreshed(lake: Lake, stream: StreamTable, *reports: RefreshReport, keep: in
     """Lines of history."""
     with lake._catalog.writing() as connection:
         for report in reports:
-            records.add_history(connection, stream.uuid, report, keep)
+            add_history(connection, stream.uuid, report, keep)
 
 
 class _Elements(HTMLParser):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from spark_trickle import Lake
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.refresh.by_text import verified_frame
 from spark_trickle.maintain.refresh.pinned import source_size
 from spark_trickle.storage.read.reader import read_scan

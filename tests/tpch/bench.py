@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 import spark_trickle
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.tpch import churn, queries
 from spark_trickle.tpch.schema import TABLES
 from support.watched import contents

@@ -45,7 +45,7 @@ def _show(found: Any, form: Format, to: Path | None, limit: int | None) -> int |
     """Whatever ``lake.sql`` answers; only rows go where a program reads."""
     import pyarrow as pa
 
-    from spark_trickle.maintain.records.streams import RefreshReport
+    from spark_trickle.maintain.records.history import RefreshReport
 
     if isinstance(found, pa.Table):
         cut = limit is not None and found.num_rows > limit

@@ -16,7 +16,7 @@ from spark_trickle.errors import TrickleError, UserError
 
 if TYPE_CHECKING:
     from spark_trickle.lake import Lake
-    from spark_trickle.maintain.records.streams import RefreshReport
+    from spark_trickle.maintain.records.history import RefreshReport
 
 FormatOption = Annotated[Format, typer.Option("--format", help="How rows are written.")]
 NameArgument = Annotated[str, typer.Argument(help="The stream table.")]
@@ -52,7 +52,7 @@ def refresh(
 
 
 def _refreshed(lake: Lake, name: str, full: bool) -> RefreshReport:
-    from spark_trickle.maintain.records.streams import RefreshReport
+    from spark_trickle.maintain.records.history import RefreshReport
 
     try:
         with output.working(f"refreshing {name} …"):

@@ -31,9 +31,10 @@ from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind_in
 from spark_trickle.maintain.records.bound import bind_older, has_unbound
+from spark_trickle.maintain.records.history import RefreshReport, history
 from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.needed import Needed, needed
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
 from spark_trickle.maintain.refresh.lenient import without_open
 from spark_trickle.maintain.refresh.outcome import out_of_service
@@ -346,7 +347,7 @@ class StreamTables:
     def history(self, name: str | None = None) -> list[RefreshReport]:
         uuid = self.get(name).uuid if name is not None else None
         with self._catalog.reading() as connection:
-            return records.history(connection, uuid)
+            return history(connection, uuid)
 
     def needed(self) -> list[Needed]:
         """The versions that stream tables still have to read from."""

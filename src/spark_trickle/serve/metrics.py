@@ -15,7 +15,7 @@ from spark_trickle.maintain.watch.alerts import CRITICAL, OK, WARNING, alerts, h
 from spark_trickle.serve.sight import Seen
 
 if TYPE_CHECKING:
-    from spark_trickle.maintain.records.totals import Total
+    from spark_trickle.maintain.records.history import Total
     from spark_trickle.serve.sight import Sight
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -9,10 +9,8 @@ from typing import Any
 
 from spark_trickle.errors import NotFoundError
 from spark_trickle.lake import Lake
-from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records import totals
-from spark_trickle.maintain.records.streams import ERROR, SUSPENDED, RefreshReport
-from spark_trickle.maintain.records.totals import Total
+from spark_trickle.maintain.records.history import RefreshReport, Total, history, totals
+from spark_trickle.maintain.records.streams import ERROR, SUSPENDED
 from spark_trickle.maintain.schedule.lookout import Known
 from spark_trickle.maintain.watch.alerts import LATE
 from spark_trickle.maintain.watch.facts import Facts, Observed
@@ -118,11 +116,11 @@ class Sight:
     def history(self, uuid: str, most: int) -> list[RefreshReport]:
         """Newest first."""
         with self.catalog.reading() as connection:
-            return records.history(connection, uuid, most)
+            return history(connection, uuid, most)
 
     def totals(self) -> list[Total]:
         with self.catalog.reading() as connection:
-            return totals.load(connection)
+            return totals(connection)
 
     def _recent(self, state: Observed) -> dict[str, tuple[float, ...]]:
         """Seconds of the newest refreshes; read again only of those that had one since."""
@@ -133,7 +131,7 @@ class Sight:
                 newest = facts.newest.started_at if facts.newest is not None else 0.0
                 kept = self._seconds.get(uuid)
                 if kept is None or kept[0] != newest:
-                    reports = records.history(connection, uuid, RECENT) if facts.newest else []
+                    reports = history(connection, uuid, RECENT) if facts.newest else []
                     kept = (newest, tuple(report.seconds for report in reversed(reports)))
                     self._seconds[uuid] = kept
                 found[uuid] = kept[1]

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from spark_trickle.lake import Lake
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.tpch.churn import Churn, apply
 
 

@@ -13,7 +13,13 @@ from pyspark.sql import SparkSession
 import spark_trickle
 from spark_trickle import Lake
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.streams import MEASUREMENTS, RefreshReport
+from spark_trickle.maintain.records.history import (
+    MEASUREMENTS,
+    RefreshReport,
+    add_history,
+    history,
+    measured,
+)
 from spark_trickle.settings import Settings
 
 KEPT = MEASUREMENTS + 10
@@ -24,12 +30,12 @@ def written(lake: Lake, uuid: str, modes: list[str], first: int = 0) -> None:
         records.create_tables(connection)
         for step, mode in enumerate(modes):
             report = RefreshReport("s", mode, "", started_at=float(first + step))
-            records.add_history(connection, uuid, report, KEPT)
+            add_history(connection, uuid, report, KEPT)
 
 
 def moments(lake: Lake, uuid: str) -> list[float]:
     with lake._catalog.reading() as connection:
-        return [r.started_at for r in records.history(connection, uuid, most=10_000)]
+        return [r.started_at for r in history(connection, uuid, most=10_000)]
 
 
 def test_the_newest_stay(dry_lake: Lake) -> None:
@@ -45,7 +51,7 @@ def test_measurements_outlive_idle_refreshes(dry_lake: Lake) -> None:
     written(dry_lake, "s", ["FULL"] * 3 + ["DIFFERENTIAL"] * (MEASUREMENTS + 20) + ["TOPK"])
     written(dry_lake, "s", ["NO_DATA"] * 500, 1_000)
     with dry_lake._catalog.reading() as connection:
-        known = [report.effective_mode for report in records.measured(connection, "s")]
+        known = [report.effective_mode for report in measured(connection, "s")]
     assert {mode: known.count(mode) for mode in known} == {
         "TOPK": 1,
         "DIFFERENTIAL": MEASUREMENTS,
@@ -74,7 +80,7 @@ def test_every_way_to_end_a_refresh_forgets_in_its_own_commit(brief: Lake) -> No
         with brief._catalog.writing() as connection:
             for mode in modes:
                 report = replace(old, effective_mode=mode, started_at=float(next(clock)))
-                records.add_history(connection, uuid, report, 1_000)
+                add_history(connection, uuid, report, 1_000)
 
     def length() -> int:
         return len([moment for moment in moments(brief, uuid) if moment < 1_000])

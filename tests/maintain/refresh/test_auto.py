@@ -7,7 +7,7 @@ import time
 import pytest
 
 from spark_trickle import Lake
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.refresh import choosing
 from spark_trickle.maintain.refresh.compute import Computation
 from spark_trickle.maintain.refresh.strategy import Choice

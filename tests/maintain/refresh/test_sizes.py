@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 import spark_trickle
 from spark_trickle import Lake
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from support.streams import assert_exact
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_trickle.maintain.records.streams import MEASUREMENTS, RefreshReport
+from spark_trickle.maintain.records.history import MEASUREMENTS, RefreshReport
 from spark_trickle.maintain.refresh.strategy import CANCELLED, DOUBT, DOUBT_ONCE, choose, estimate
 
 ROWS = 1_000_000

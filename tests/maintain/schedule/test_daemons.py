@@ -17,7 +17,7 @@ import pytest
 import spark_trickle
 from spark_trickle import Lake
 from spark_trickle.errors import TransientError
-from spark_trickle.maintain.records.streams import MEASURED
+from spark_trickle.maintain.records.history import MEASURED
 from spark_trickle.maintain.schedule import leases
 from spark_trickle.maintain.schedule.due import stretched
 from spark_trickle.settings import Settings

@@ -12,8 +12,8 @@ import pytest
 import spark_trickle
 from spark_trickle import Lake
 from spark_trickle.errors import CatalogError, NotFoundError
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.monitor import StreamTableInfo
-from spark_trickle.maintain.records.streams import RefreshReport
 from spark_trickle.maintain.schedule.leases import Leases
 from spark_trickle.maintain.schedule.restless import Restless
 from spark_trickle.maintain.schedule.upkeep import UPKEEP

@@ -13,7 +13,8 @@ import spark_trickle
 from spark_trickle import Lake
 from spark_trickle.errors import InvariantError
 from spark_trickle.maintain.records import graph
-from spark_trickle.maintain.records.streams import Dependency, RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport
+from spark_trickle.maintain.records.streams import Dependency, StreamTable
 from spark_trickle.settings import Settings
 from spark_trickle.storage.records import TableName
 from support.lakes import contents

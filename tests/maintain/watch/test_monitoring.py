@@ -13,7 +13,7 @@ import pytest
 import spark_trickle
 from spark_trickle import Lake
 from spark_trickle.errors import UnsupportedQueryError
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.settings import Settings
 from support.streams import assert_exact, refreshed, rows

@@ -16,7 +16,7 @@ from spark_trickle import Lake
 from spark_trickle.cli.logs import JsonLines
 from spark_trickle.errors import TrickleError
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.watch import tracing
 from support.served import make
 

@@ -14,7 +14,8 @@ import pytest
 
 from spark_trickle import Lake
 from spark_trickle.errors import UserError
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.schedule.leases import Holder, Lease
 from spark_trickle.maintain.watch.alerts import Alert, alerts, health
 from spark_trickle.maintain.watch.facts import Facts, Observed

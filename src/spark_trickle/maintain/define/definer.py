@@ -34,12 +34,8 @@ from spark_trickle.maintain.define.layout import (
 from spark_trickle.maintain.records import graph, view_uses
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import Binding
-from spark_trickle.maintain.records.streams import (
-    ACTIVE,
-    Dependency,
-    RefreshReport,
-    StreamTable,
-)
+from spark_trickle.maintain.records.history import RefreshReport, add_history
+from spark_trickle.maintain.records.streams import ACTIVE, Dependency, StreamTable
 from spark_trickle.maintain.refresh.by_text import text_frame
 from spark_trickle.maintain.refresh.filling import RefreshJob, fill
 from spark_trickle.maintain.refresh.outcome import Phases, first_report
@@ -289,7 +285,7 @@ class Definer:
                     report, version=version, seconds=phases.total, phases=dict(phases.seconds)
                 )
                 keep = self.refresher.engine.settings.history_rows
-                records.add_history(connection, stream.uuid, final, keep)
+                add_history(connection, stream.uuid, final, keep)
 
         tx.record(record)
         tx.commit(f"create stream table {stream.name}")

@@ -25,7 +25,8 @@ from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind, behind_in
 from spark_trickle.maintain.records.fast_paths import fast_path_of
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport, add_history
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.pinned import pinned_source
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.sources.lake_table import LakeTable
@@ -365,7 +366,7 @@ def _save(
     )
     moved = {source.name: versions for source in stream.sources}
     report = replace(report, version=versions[1], sources=moved)
-    records.add_history(connection, stream.uuid, report, keep)
+    add_history(connection, stream.uuid, report, keep)
 
 
 @contextmanager

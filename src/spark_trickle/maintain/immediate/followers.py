@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from spark_trickle.errors import InvariantError, TrickleError
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.behind import behind
-from spark_trickle.maintain.records.streams import IMMEDIATE, RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport
+from spark_trickle.maintain.records.streams import IMMEDIATE, StreamTable
 from spark_trickle.maintain.refresh.filling import RefreshJob, fill
 from spark_trickle.maintain.refresh.outcome import Phases, first_report
 from spark_trickle.maintain.refresh.pinned import pinned_source, source_size

@@ -16,7 +16,8 @@ from spark_trickle.display import html_facts, html_rows, plural
 from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.fast_paths import fast_path_of
-from spark_trickle.maintain.records.streams import Dependency, RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport
+from spark_trickle.maintain.records.streams import Dependency, StreamTable
 from spark_trickle.sql.bind.clauses.limits import limit_of
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.storage.catalog.catalog import Catalog

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from spark_trickle.maintain.records import known, totals
+from spark_trickle.maintain.records import known
 from spark_trickle.maintain.records.bound import Binding, bound_from_json
-from spark_trickle.maintain.records.report import RefreshReport as RefreshReport
+from spark_trickle.maintain.records.history import create_totals, history
 from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.storage.records import TableName
 from spark_trickle.storage.versions.transaction import Connection
@@ -49,10 +49,6 @@ TABLES = (
     """CREATE INDEX IF NOT EXISTS trickle_refresh_by_time
          ON trickle_refresh (stream_uuid, started_at)""",
 )
-MEASURED = ("FULL", "DIFFERENTIAL", "TOPK")
-"""The modes that compute something; how long they take is learnt from the history."""
-MEASUREMENTS = 100
-"""So many refreshes of each such mode are learnt from."""
 _ALL = 1 << 31
 
 
@@ -145,7 +141,7 @@ def create_tables(connection: Connection) -> None:
     for statement in TABLES:
         connection.execute(statement)
     if not connection.has_table("trickle_total"):
-        totals.create(connection, history(connection, most=_ALL))
+        create_totals(connection, history(connection, most=_ALL))
 
 
 def broken(connection: Connection) -> frozenset[str]:
@@ -306,64 +302,3 @@ def succeed(connection: Connection, uuid: str, other: str) -> None:
     connection.execute(
         "UPDATE trickle_refresh SET stream_uuid = ? WHERE stream_uuid = ?", (other, uuid)
     )
-
-
-def add_history(connection: Connection, uuid: str, report: RefreshReport, keep: int) -> None:
-    """Write down a refresh, and forget what is older than the newest ``keep``.
-
-    Measurements are spared: many idle refreshes must not make AUTO forget what it has learnt.
-    """
-    connection.execute(
-        "INSERT INTO trickle_refresh VALUES (?, ?, ?, ?)",
-        (uuid, report.started_at, report.effective_mode, report.to_json()),
-    )
-    totals.add(connection, report)
-    oldest = connection.execute(
-        "SELECT started_at FROM trickle_refresh WHERE stream_uuid = ? "
-        "ORDER BY started_at DESC LIMIT 1 OFFSET ?",
-        (uuid, max(keep, 1) - 1),
-    )
-    if not oldest:
-        return
-    connection.execute(
-        "DELETE FROM trickle_refresh WHERE stream_uuid = ? AND started_at < ? "
-        "AND effective_mode NOT IN (?, ?, ?)",
-        (uuid, *oldest[0], *MEASURED),
-    )
-    for mode in MEASURED:
-        connection.execute(
-            "DELETE FROM trickle_refresh WHERE stream_uuid = ? AND effective_mode = ? "
-            "AND started_at < ? AND started_at < (SELECT started_at FROM trickle_refresh "
-            "WHERE stream_uuid = ? AND effective_mode = ? ORDER BY started_at DESC LIMIT 1 OFFSET ?)",
-            (uuid, mode, *oldest[0], uuid, mode, MEASUREMENTS - 1),
-        )
-
-
-def history(
-    connection: Connection, uuid: str | None = None, most: int = 1_000
-) -> list[RefreshReport]:
-    """The newest refreshes, newest first, of one stream table or of all."""
-    if not connection.has_table("trickle_refresh"):
-        return []
-    where = "WHERE stream_uuid = ?" if uuid else ""
-    rows = connection.execute(
-        f"SELECT report FROM trickle_refresh {where} ORDER BY started_at DESC LIMIT ?",
-        [*([uuid] if uuid else []), most],
-    )
-    return [RefreshReport.from_json(report) for (report,) in rows]
-
-
-def measured(connection: Connection, uuid: str, most: int = MEASUREMENTS) -> list[RefreshReport]:
-    """The newest refreshes that computed something, newest first, and of each mode some at least.
-
-    A mode that has not run for long is still known by what it took then.
-    """
-    found = []
-    for mode in MEASURED:
-        found += connection.execute(
-            "SELECT report FROM trickle_refresh WHERE stream_uuid = ? AND effective_mode = ? "
-            "ORDER BY started_at DESC LIMIT ?",
-            (uuid, mode, most),
-        )
-    reports = [RefreshReport.from_json(report) for (report,) in found]
-    return sorted(reports, key=lambda report: -report.started_at)

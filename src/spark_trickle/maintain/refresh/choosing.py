@@ -11,8 +11,8 @@ from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import InvariantError, TrickleError, UnsupportedQueryError
 from spark_trickle.ir.types import Side
 from spark_trickle.maintain.gather.finding import domain
-from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport, measured
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.outcome import StagedRefresh
 from spark_trickle.maintain.refresh.pinned import Pinned, source_size
 from spark_trickle.maintain.refresh.strategy import Choice, choose
@@ -54,7 +54,7 @@ def cheapest(
 ) -> Choice:
     """The way that AUTO goes."""
     with catalog.reading() as connection:
-        history = records.measured(connection, stream.uuid)
+        history = measured(connection, stream.uuid)
     reads = share_read(compiled, pinned)
     choice = choose(history, report.delta_rows, source_size(pinned)[0], reads)
     if choice.mode != "DIFFERENTIAL":

@@ -12,7 +12,8 @@ from spark_trickle.delta.support import FullOnly
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.apply.delta import Applied, apply_delta
 from spark_trickle.maintain.define.layout import stored_parts
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.compute import Computation
 from spark_trickle.maintain.refresh.outcome import (
     NOTHING,

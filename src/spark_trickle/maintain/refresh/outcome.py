@@ -17,7 +17,8 @@ from spark_trickle.errors import (
     TrickleError,
 )
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport, add_history
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.pinned import Pinned
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.timed.clocks import Clocks
@@ -161,7 +162,7 @@ def save_refreshes(connection: Connection, finals: Sequence[Final], keep: int) -
     known = unmoved(connection, [stream for stream, _, _ in finals])
     for before, (_, moved, report) in zip(known, finals, strict=True):
         records.move(connection, before, moved)
-        records.add_history(connection, before.uuid, report, keep)
+        add_history(connection, before.uuid, report, keep)
 
 
 def first_report(

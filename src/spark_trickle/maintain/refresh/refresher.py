@@ -26,7 +26,8 @@ from spark_trickle.errors import (
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import Compiler
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport, add_history
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.choosing import bounded, cheapest, ruled
 from spark_trickle.maintain.refresh.filling import RefreshJob, fill
 from spark_trickle.maintain.refresh.outcome import (
@@ -306,7 +307,7 @@ class Refresher:
                 records.save(connection, changed)
                 told = replace(report, name=known.name)
                 keep = self.engine.settings.history_rows
-                records.add_history(connection, uuid, told, keep)
+                add_history(connection, uuid, told, keep)
         return report
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from math import exp, log
 
-from spark_trickle.maintain.records.streams import RefreshReport
+from spark_trickle.maintain.records.history import RefreshReport
 
 PRIOR_SECONDS = 0.3
 PRIOR_FACTOR = 3.5

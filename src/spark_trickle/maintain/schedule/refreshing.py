@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from spark_trickle.errors import RefreshError
 from spark_trickle.maintain.immediate.followers import Followers
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import MEASURED, RefreshReport
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.schedule.leases import Leases, Release
 from spark_trickle.maintain.schedule.select import selected
 from spark_trickle.maintain.schedule.skips import BUSY
@@ -73,7 +74,7 @@ def releases(told: Iterable[Told], spent: Spent) -> Iterator[Release]:
     """What became of the attempts, for the leases."""
     for stream, mode in ((each.stream, each.report.effective_mode) for each in told):
         ok = None if mode == "SKIPPED" else mode != "ERROR"
-        seconds = spent.seconds if mode in records.MEASURED else 0.0
+        seconds = spent.seconds if mode in MEASURED else 0.0
         yield Release(stream.uuid, ok, stream.generation, seconds)
 
 

@@ -18,7 +18,8 @@ from spark_trickle.errors import TrickleError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.immediate.followers import Followers
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport, history
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.schedule import skips
 from spark_trickle.maintain.schedule.due import NEVER, Decisions, due, stretched
 from spark_trickle.maintain.schedule.leases import Lease, Leases, create_tables
@@ -270,7 +271,7 @@ class Scheduler:
                 continue
             self._noted[skip.id] = skip.reason
             with self._engine.catalog.reading() as connection:
-                newest = records.history(connection, skip.id, most=1)
+                newest = history(connection, skip.id, most=1)
             if not newest or newest[0].reason != skip.reason:
                 skips.note(self._engine, tables[skip.id], skipped(tables[skip.id], skip.reason))
                 _tell("skipped", table=tables[skip.id].name, reason=skip.reason)

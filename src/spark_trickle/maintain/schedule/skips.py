@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_trickle.execute.engine import Engine
-from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport, add_history
+from spark_trickle.maintain.records.streams import StreamTable
 
 SUSPENDED, UPSTREAM_SUSPENDED, UPSTREAM_FAILED = (
     "SUSPENDED",
@@ -31,7 +31,7 @@ def passing(reason: str) -> bool:
 def note(engine: Engine, stream: StreamTable, report: RefreshReport) -> None:
     """Write down that it was skipped."""
     with engine.catalog.writing() as connection:
-        records.add_history(connection, stream.uuid, report, engine.settings.history_rows)
+        add_history(connection, stream.uuid, report, engine.settings.history_rows)
 
 
 def held_up(upstream: Sequence[RefreshReport]) -> str | None:

@@ -27,7 +27,8 @@ from spark_trickle.errors import (
 from spark_trickle.maintain.immediate.followers import Followers
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.outcome import (
     StagedRefresh,
     failed,

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.monitor import moment_of
-from spark_trickle.maintain.records.streams import RefreshReport, StreamTable
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.schedule import leases as leasing
 from spark_trickle.maintain.schedule.due import NEVER, lags, next_due
 from spark_trickle.maintain.schedule.leases import Holder, Lease
@@ -98,4 +98,4 @@ def _newest(connection: Connection) -> dict[str, RefreshReport]:
         "max(started_at) AS at FROM trickle_refresh GROUP BY stream_uuid) n "
         "ON r.stream_uuid = n.stream_uuid AND r.started_at = n.at"
     )
-    return {uuid: records.RefreshReport.from_json(text) for uuid, text in rows}
+    return {uuid: RefreshReport.from_json(text) for uuid, text in rows}

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_trickle.maintain.records.streams import MEASURED, RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import MEASURED, RefreshReport
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.schedule.due import FULL_LOAD
 from spark_trickle.storage.records import Table
 

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from spark_trickle.maintain.records.streams import RefreshReport
+    from spark_trickle.maintain.records.history import RefreshReport
 
 R = TypeVar("R", bound="RefreshReport | None")
 log = logging.getLogger("spark_trickle.refresh")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from spark_trickle.errors import UserError
 from spark_trickle.lake import Lake
-from spark_trickle.maintain.records.streams import ERROR, SUSPENDED, RefreshReport, StreamTable
+from spark_trickle.maintain.records.history import RefreshReport
+from spark_trickle.maintain.records.streams import ERROR, SUSPENDED, StreamTable
 from spark_trickle.serve.jobs import JobOutcome
 from spark_trickle.serve.pages.frame import form, link
 from spark_trickle.serve.pages.markup import Html, duration, join, tag

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_trickle.errors import TrickleError
-from spark_trickle.maintain.records.streams import MEASURED, RefreshReport
+from spark_trickle.maintain.records.history import MEASURED, RefreshReport
 from spark_trickle.maintain.refresh.strategy import estimate
 from spark_trickle.maintain.watch.facts import Facts
 from spark_trickle.serve.access import OPERATOR
