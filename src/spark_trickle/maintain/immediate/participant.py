@@ -51,10 +51,12 @@ class StreamTableParticipant:
         if not tx.writes:
             return ()
         service = self.service()
-        streams = service.followed()
-        if not streams:
+        streams, written = service.followed(), _written(tx)
+        if not any(stream.uuid in tx.notes for stream in streams) and not any(
+            source.uuid in written for stream in streams for source in stream.sources
+        ):
             tx.note(NOTE, [])
-            return (_recorder((), set(), _written(tx), service.history_rows),)
+            return (_recorder((), set(), written, service.history_rows),)
         folded = service.fast.choose(tx, streams)
         for follower in folded:  # what was computed for a read is done anew under the lock
             for table in (follower.memory.segment, follower.memory.result):
