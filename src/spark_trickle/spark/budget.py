@@ -48,9 +48,10 @@ class Budget:
             found = context(session)
             session.addTag(self._tag) if found is None else found.addJobTag(self._tag)
             self._sessions.append(session)
+            if len(self._sessions) == 1:  # work that needs no Spark pays for no thread
+                self._watch.start()
 
     def __enter__(self) -> Budget:
-        self._watch.start()
         return self
 
     def __exit__(
@@ -60,7 +61,8 @@ class Budget:
         trace: TracebackType | None,
     ) -> None:
         self._ended.set()
-        self._watch.join()
+        if self._sessions:
+            self._watch.join()
         for session in self._sessions:
             found = context(session)
             with suppress(Exception):  # a session that is gone has no tags

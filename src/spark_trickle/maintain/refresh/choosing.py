@@ -123,6 +123,7 @@ def bounded(
     if choice.budget is None:
         return work(choice)
     from spark_trickle.spark.budget import Budget
+    from spark_trickle.spark.sessions.interrupts import interrupted
 
     with Budget(choice.budget) as budget:
         run.budget = budget
@@ -131,7 +132,7 @@ def bounded(
         except InvariantError:
             raise
         except TrickleError:
-            if not budget.over:
+            if interrupted() or not budget.over:
                 raise
         finally:
             run.budget = None
