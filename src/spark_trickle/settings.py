@@ -50,7 +50,7 @@ class Settings:
     takes it out of service."""
     cache_bytes: int = 1 << 30
     """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it."""
-    local_rows: int = 20_000
+    local_rows: int = 500_000
     """A delta that reads no more rows than this is computed in this process where that is proven to
     be Spark's answer; 0: always on Spark."""
     fast_path_bytes: int = 64 << 20

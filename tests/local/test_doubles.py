@@ -40,7 +40,9 @@ def result(query: str, rows: list[tuple[int, float | None, float | None]]) -> An
 
     near = Rows({}, {})
     exact = local_plan(plan)
-    found = locally._run(locally._program(exact), [c.name for c in plan.columns], near.read)  # type: ignore[arg-type]
+    names = [column.name for column in plan.columns]
+    found, again = (locally.run(exact, names, near.read, rows) for rows in (0, locally.MANY))  # type: ignore[arg-type]
+    assert str(found) == str(again), "by rows and by columns"
     if found is None:
         return None
     return Counter(tuple(row.values()) for row in found.drop([WEIGHT]).to_pylist())

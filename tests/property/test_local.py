@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlglot import exp
 
@@ -16,7 +17,7 @@ from spark_trickle.compile import compile_query
 from spark_trickle.errors import ExecutionError
 from spark_trickle.ir.exact_plan import ExactAggregate, Match, Paired, Read
 from spark_trickle.ir.types import Column, TableSchema
-from spark_trickle.local import program
+from spark_trickle.local import batches, program, vectors
 from spark_trickle.prove.plans import NotLocal, local_plan
 from support import tpch
 from support.delta_law import Laboratory
@@ -88,7 +89,49 @@ def least_is_greatest(patch: Patch) -> None:
     patch.setitem(program._AGGREGATES, ExactAggregate.MIN, program._Greatest)
 
 
+def by_columns_null_equals_null(patch: Patch) -> None:
+    """A key that is NULL finds partners."""
+    original = batches._Run._partners
+
+    def partners(self: Any, plan: Paired, *sides: Any) -> Any:
+        return original(
+            self, replace(plan, equal=tuple(replace(e, same=True) for e in plan.equal)), *sides
+        )
+
+    patch.setattr(batches._Run, "_partners", partners)
+
+
+def by_columns_weights_are_signs(patch: Patch) -> None:
+    """A row that comes twice is counted once."""
+    original = batches._added
+    patch.setattr(batches, "_added", lambda v, *rest: original(np.sign(v), *rest))
+
+
+def by_columns_null_is_a_value(patch: Patch) -> None:
+    """Rows are told apart by their values alone."""
+    original = vectors._codes
+
+    def codes(column: vectors.Vector) -> Any:
+        return original(replace(column, known=np.ones(len(column.known), bool)))
+
+    patch.setattr(vectors, "_codes", codes)
+
+
+def by_columns_nobody_is_alone(patch: Patch) -> None:
+    """Rows without a partner are lost."""
+    original = batches._Run._alone
+
+    def alone(self: Any, plan: Paired, side: Any, met: Any, **options: Any) -> Any:
+        return original(self, plan, side, np.arange(side.rows), **options)
+
+    patch.setattr(batches._Run, "_alone", alone)
+
+
 MUTANTS = [
+    by_columns_null_equals_null,
+    by_columns_weights_are_signs,
+    by_columns_null_is_a_value,
+    by_columns_nobody_is_alone,
     null_equals_null,
     null_never_equals_null,
     left_rows_without_a_partner_are_lost,

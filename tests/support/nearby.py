@@ -18,6 +18,7 @@ from spark_trickle.ir.types import Side
 from spark_trickle.maintain.gather.near_views import NearViews
 from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, NEAR, columns_read, nearby
 from spark_trickle.maintain.refresh import locally
+from spark_trickle.prove.plans import NotLocal
 from spark_trickle.storage.read.restrictions import Restriction, meets
 from support.delta_law import Laboratory, table_names
 from support.queries import Data, Row
@@ -108,12 +109,28 @@ def _delta_nearby(
 
     query = views.complete(delta.query(name, nearby=True, view=view))
     found = connection.execute(query.sql("duckdb")).fetchall()
-    here = locally.compute(delta, view, locally.Near(near, deltas), ansi=True)
-    if here is not None:
-        laboratory.local += 1
-        mine = Counter(zip(*(column.to_pylist() for column in here.columns), strict=True))
-        assert mine == Counter(found), f"in this process: {mine}, by DuckDB: {Counter(found)}"
+    _check_here(laboratory, delta, view, locally.Near(near, deltas), Counter(found))
     return _by_part(found, delta.part, view)
+
+
+def _check_here(
+    laboratory: Laboratory,
+    delta: PartDelta,
+    view: Part | None,
+    near: locally.Near,
+    found: Counter[Row],
+) -> None:
+    """In this process, row by row and by columns, it must be the same."""
+    plan, names = delta.exact(view, ansi=True)
+    if isinstance(plan, NotLocal):
+        return
+    tried = [locally.run(plan, names, near.read, rows) for rows in (0, locally.MANY)]
+    assert len({here is None for here in tried}) == 1, "one way fails, the other does not"
+    for here in tried:
+        if here is not None:
+            laboratory.local += 1
+            mine = Counter(zip(*(column.to_pylist() for column in here.columns), strict=True))
+            assert mine == found, f"in this process: {mine}, by DuckDB: {found}"
 
 
 def near_name(source: str, version: Side) -> exp.Table:

@@ -1,132 +1,144 @@
-"""Exact expressions over whole columns: many rows at once, in 64-bit integers.
+"""Exact expressions over whole columns.
 
-Law: what is computed here is what ``evaluate.py`` computes row by row. Every value carries a bound that
-no magnitude passes; where a bound does not fit 64 bits or the type, where something might fail or
-has no rule here, ``Beyond`` is raised, and the rows are looked at one by one.
+Law: what is computed here is what ``evaluate.py`` computes row by row, and what fails there fails
+here. Every number carries a bound that no magnitude passes, so it is known before whether a result
+can leave its type. An operator without a rule is computed of each distinct row of its arguments; if
+something might fail, the whole expression is, because then the order in which operands are looked
+at matters.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 
+from spark_trickle.errors import ExecutionError
 from spark_trickle.ir.exact import Constant, Exact, ExactKind, ExactType, Input, Op, Operation
-from spark_trickle.local.evaluate import checker
-from spark_trickle.local.values import arrow_type
+from spark_trickle.local.evaluate import checker, function_of
+from spark_trickle.local.vectors import (
+    LARGEST,
+    Texts,
+    Vector,
+    dtype,
+    from_values,
+    numbered,
+    ranks,
+    to_values,
+)
 
-_LARGEST = 1 << 62
-"""A bound below this leaves room for one more sign or sum in 64 bits."""
-_DAYS_AND_TIMES = (ExactKind.DATE, ExactKind.TIMESTAMP, ExactKind.TIMESTAMP_NTZ)
+_EXACT_DOUBLES = 1 << 53
+"""Every whole number up to this is a double."""
 
 
 class Beyond(Exception):
     """It is for the rows, one by one."""
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """A column of numbers, days, microseconds or truth values; what is unknown is 0 or False."""
+class HasColumns(Protocol):
+    """Rows by column."""
 
-    values: np.ndarray
-    known: np.ndarray
-    """False where it is NULL."""
-    most: int = 1
-    """No magnitude is larger."""
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+
+    def column(self, place: int) -> Vector:
+        """One of its columns."""
 
 
 class Columns:
-    """The columns of some rows, and what was computed of them."""
+    """Computes expressions of some rows, each once."""
 
-    def __init__(self, columns: Sequence[pa.ChunkedArray], rows: int) -> None:
-        self._columns = columns
-        self.rows = rows
-        self._done: dict[Exact, Numbers] = {}
+    def __init__(self, source: HasColumns, texts: Texts) -> None:
+        self._source = source
+        self.texts = texts
+        self._done: dict[Exact, Vector] = {}
 
-    def computed(self, expression: Exact) -> Numbers:
-        """The values of an expression; raises Beyond."""
+    def computed(self, expression: Exact) -> Vector:
+        """The values of an expression; ExecutionError if one of them fails."""
+        try:
+            return self._known(expression)
+        except (Beyond, ExecutionError):
+            return self._by_rows(expression)
+
+    def _known(self, expression: Exact) -> Vector:
         found = self._done.get(expression)
         if found is None:
             found = self._done[expression] = self._compute(expression)
         return found
 
-    def _compute(self, expression: Exact) -> Numbers:
+    def _compute(self, expression: Exact) -> Vector:
         match expression:
             case Input():
-                return numbers(self._columns[expression.index], expression.type)
+                return self._source.column(expression.index)
             case Constant():
                 return self._constant(expression)
             case Operation():
                 rule = _RULES.get(expression.op)
                 if rule is None:
-                    raise Beyond
-                return rule(expression, [self.computed(each) for each in expression.args])
+                    return self._by_rows(expression)
+                return rule(self.texts, expression, [self._known(each) for each in expression.args])
 
-    def _constant(self, constant: Constant) -> Numbers:
-        value, known = constant.value, constant.value is not None
-        if isinstance(value, str | bytes | float):
-            raise Beyond
-        kind = bool if isinstance(value, bool) else np.int64
-        if abs(value or 0) >= _LARGEST:
-            raise Beyond
-        values = np.full(self.rows, value or 0, kind)
-        return Numbers(values, np.full(self.rows, known), abs(value or 0))
+    def _constant(self, constant: Constant) -> Vector:
+        one = from_values([constant.value], constant.type, self.texts)
+        rows = self._source.rows
+        return Vector(np.repeat(one.values, rows), np.repeat(one.known, rows), one.most)
 
-
-def numbers(column: pa.ChunkedArray, type: ExactType) -> Numbers:
-    """A column of Arrow."""
-    target = arrow_type(type) if type.kind is not ExactKind.OPAQUE else column.type
-    array = pa.concat_arrays(column.cast(target).chunks) if column.num_chunks else None
-    if array is None:
-        raise Beyond
-    known = np.asarray(array.is_valid())
-    match type.kind:
-        case ExactKind.BOOLEAN:
-            return Numbers(np.asarray(array.fill_null(False)), known)
-        case ExactKind.DECIMAL:
-            words = np.frombuffer(array.buffers()[1], np.int64)
-            words = words[2 * array.offset : 2 * (array.offset + len(array))]
-            values, high = np.where(known, words[::2], 0), np.where(known, words[1::2], 0)
-            if (high != values >> 63).any():
-                raise Beyond
-        case ExactKind.DATE:
-            values = np.asarray(array.cast(pa.int32()).fill_null(0)).astype(np.int64)
-        case kind if type.integral or kind in _DAYS_AND_TIMES:
-            values = np.asarray(array.cast(pa.int64()).fill_null(0))
-        case _:
-            raise Beyond
-    most = max(int(values.max(initial=0)), -int(values.min(initial=0)))
-    return Numbers(values, known, _small(most))
+    def _by_rows(self, expression: Exact) -> Vector:
+        """Computed of each distinct row of what it reads."""
+        read = {each.index: each.type for each in inputs(expression)}
+        vectors = {place: self._source.column(place) for place in read}
+        codes = numbered(vectors.values(), self._source.rows)
+        _, firsts = np.unique(codes, return_index=True)
+        columns: list[Sequence[Any]] = [[None] * len(firsts)] * (max(read, default=-1) + 1)
+        for place, type in read.items():
+            columns[place] = to_values(vectors[place].take(firsts), type, self.texts)
+        function = function_of(expression)
+        rows = zip(*columns, strict=True) if columns else [()] * len(firsts)
+        found = [function(row) for row in rows]
+        return from_values(found, expression.type, self.texts).take(codes)
 
 
-def _small(most: int) -> int:
-    if most >= _LARGEST:
-        raise Beyond
-    return most
+def inputs(expression: Exact) -> list[Input]:
+    """The columns that an expression reads."""
+    match expression:
+        case Input():
+            return [expression]
+        case Operation():
+            return [found for each in expression.args for found in inputs(each)]
+        case Constant():
+            return []
 
 
 def _fitting(most: int, type: ExactType) -> int:
     """The bound, if a type holds every number up to it."""
     if not (type.integral or type.kind is ExactKind.DECIMAL) or not checker(type)(most):
         raise Beyond
-    return _small(most)
+    return most
 
 
 # Rules
 
 
-def _scaled(value: Numbers, digits: int) -> Numbers:
-    most = _small(max(value.most, 1) * 10**digits)
-    return Numbers(value.values * 10**digits, value.known, most) if digits else value
+def _scaled(value: Vector, digits: int) -> Vector:
+    if not digits:
+        return value
+    most = max(value.most, 1) * 10**digits
+    return Vector(_room(value, most) * 10**digits, value.known, most)
 
 
-def _arithmetic(call: Operation, args: list[Numbers]) -> Numbers:
+def _room(value: Vector, most: int) -> np.ndarray:
+    """The values, in an array that has room for results up to a bound."""
+    return value.values if most < LARGEST else value.values.astype(object)
+
+
+def _arithmetic(_: Texts, call: Operation, args: list[Vector]) -> Vector:
     left, right = args
+    if call.type.kind is ExactKind.DOUBLE:
+        return _of_doubles(call, left, right)
     scales = [each.type.scale for each in call.args]
     if call.op is Op.MULTIPLY:
         most, scale = left.most * right.most, sum(scales)
@@ -137,101 +149,140 @@ def _arithmetic(call: Operation, args: list[Numbers]) -> Numbers:
     if scale != call.type.scale:
         raise Beyond
     most = _fitting(most, call.type)
-    compute: Any = _COMPUTED[call.op]
     known = left.known & right.known
-    return Numbers(np.where(known, compute(left.values, right.values), 0), known, most)
+    values = _COMPUTED[call.op](_room(left, most), _room(right, most))
+    return Vector(np.where(known, values, 0), known, most)
 
 
-_COMPUTED = {Op.ADD: operator.add, Op.SUBTRACT: operator.sub, Op.MULTIPLY: operator.mul}
+def _of_doubles(call: Operation, left: Vector, right: Vector) -> Vector:
+    known = left.known & right.known
+    if call.op is Op.DIVIDE and (known & (right.values == 0)).any():
+        raise Beyond
+    with np.errstate(all="ignore"):
+        values = np.where(known, _COMPUTED[call.op](left.values, right.values), 0.0)
+    if np.isnan(values).any():
+        raise Beyond
+    return Vector(values, known)
 
 
-def _negate(call: Operation, args: list[Numbers]) -> Numbers:
+def _divide(texts: Texts, call: Operation, args: list[Vector]) -> Vector:
+    if call.type.kind is not ExactKind.DOUBLE:
+        raise Beyond
+    return _arithmetic(texts, call, args)
+
+
+_COMPUTED: dict[Op, Callable[[Any, Any], Any]] = {
+    Op.ADD: operator.add,
+    Op.SUBTRACT: operator.sub,
+    Op.MULTIPLY: operator.mul,
+    Op.DIVIDE: operator.truediv,
+}
+
+
+def _negate(_: Texts, call: Operation, args: list[Vector]) -> Vector:
     (value,) = args
-    return Numbers(-value.values, value.known, _fitting(value.most, call.type))
+    return Vector(-value.values, value.known, _fitting(value.most, call.type))
 
 
-def _cast(call: Operation, args: list[Numbers]) -> Numbers:
-    (given,) = call.args
+def _cast(_: Texts, call: Operation, args: list[Vector]) -> Vector:
+    (given,), (value,) = call.args, args
     numeric = given.type.integral or given.type.kind is ExactKind.DECIMAL
+    if numeric and call.type.kind is ExactKind.DOUBLE:
+        if max(value.most, 10**given.type.scale) > _EXACT_DOUBLES:
+            raise Beyond
+        return Vector(value.values / 10**given.type.scale, value.known)
     if not numeric or call.type.scale < given.type.scale:
         raise Beyond
-    value = _scaled(args[0], call.type.scale - given.type.scale)
-    return Numbers(value.values, value.known, _fitting(value.most, call.type))
+    value = _scaled(value, call.type.scale - given.type.scale)
+    return Vector(value.values, value.known, _fitting(value.most, call.type))
 
 
-def _comparable(call: Operation) -> None:
-    """Beside each other: of one type, or NULL."""
+def _sides(
+    texts: Texts, call: Operation, args: list[Vector], *, ordered: bool = False
+) -> list[np.ndarray]:
+    """The operands as numbers that are equal, or ``ordered``, as they are; of one type, or NULL."""
     types = {each.type for each in call.args if each.type.kind is not ExactKind.VOID}
     if len(types) > 1:
         raise Beyond
+    (type,) = types or {call.args[0].type}
+    if not ordered or any(each.values.dtype == object for each in args):
+        return [each.values for each in args]
+    return [ranks(each, type, texts) for each in args]
 
 
 def _comparison(compare: Callable[[Any, Any], Any]) -> Rule:
-    def rule(call: Operation, args: list[Numbers]) -> Numbers:
-        _comparable(call)
-        left, right = args
-        known = left.known & right.known
-        return Numbers(compare(left.values, right.values) & known, known)
+    def rule(texts: Texts, call: Operation, args: list[Vector]) -> Vector:
+        left, right = _sides(texts, call, args, ordered=call.op not in (Op.EQUAL, Op.UNEQUAL))
+        known = args[0].known & args[1].known
+        return Vector(compare(left, right).astype(bool) & known, known)
 
     return rule
 
 
-def _same(call: Operation, args: list[Numbers]) -> Numbers:
-    _comparable(call)
-    left, right = args
-    equal = (left.values == right.values) & (left.known == right.known)
-    return Numbers(equal, np.ones(len(equal), bool))
+def _same(texts: Texts, call: Operation, args: list[Vector]) -> Vector:
+    left, right = _sides(texts, call, args)
+    one, two = args
+    both = one.known & two.known & (left == right).astype(bool)
+    return Vector(both | ~(one.known | two.known), np.ones(len(both), bool))
 
 
-def _and(_: Operation, args: list[Numbers]) -> Numbers:
+def _and(_: Texts, __: Operation, args: list[Vector]) -> Vector:
     false = reduce(operator.or_, [each.known & ~each.values.astype(bool) for each in args])
     known = false | reduce(operator.and_, [each.known for each in args])
-    return Numbers(known & ~false, known)
+    return Vector(known & ~false, known)
 
 
-def _or(_: Operation, args: list[Numbers]) -> Numbers:
-    true = reduce(operator.or_, [each.known & each.values.astype(bool) for each in args])
-    return Numbers(true, true | reduce(operator.and_, [each.known for each in args]))
+def _or(_: Texts, __: Operation, args: list[Vector]) -> Vector:
+    true = reduce(operator.or_, [each.true for each in args])
+    return Vector(true, true | reduce(operator.and_, [each.known for each in args]))
 
 
-def _not(_: Operation, args: list[Numbers]) -> Numbers:
+def _not(_: Texts, __: Operation, args: list[Vector]) -> Vector:
     (value,) = args
-    return Numbers(value.known & ~value.values.astype(bool), value.known)
+    return Vector(value.known & ~value.values.astype(bool), value.known)
 
 
-def _is_null(_: Operation, args: list[Numbers]) -> Numbers:
+def _is_null(_: Texts, __: Operation, args: list[Vector]) -> Vector:
     (value,) = args
-    return Numbers(~value.known, np.ones(len(value.known), bool))
+    return Vector(~value.known, np.ones(len(value.known), bool))
 
 
-def _in(call: Operation, args: list[Numbers]) -> Numbers:
-    _comparable(call)
-    first, *others = args
-    equal = [first.known & o.known & (first.values == o.values) for o in others]
-    found = reduce(operator.or_, equal)
-    every = reduce(operator.and_, [o.known for o in others])
-    return Numbers(found, first.known & (found | every))
+def _in(texts: Texts, call: Operation, args: list[Vector]) -> Vector:
+    first, *others = _sides(texts, call, args)
+    value, *listed = args
+    equal = [v.known & (first == o).astype(bool) for o, v in zip(others, listed, strict=True)]
+    found = value.known & reduce(operator.or_, equal)
+    every = reduce(operator.and_, [v.known for v in listed])
+    return Vector(found, value.known & (found | every))
 
 
-def _case(_: Operation, args: list[Numbers]) -> Numbers:
+def _case(_: Texts, call: Operation, args: list[Vector]) -> Vector:
     *pairs, found = args
     for test, value in reversed(list(zip(pairs[::2], pairs[1::2], strict=True))):
-        found = _chosen(test.known & test.values.astype(bool), value, found)
+        found = _chosen(call.type, test.true, value, found)
     return found
 
 
-def _coalesce(_: Operation, args: list[Numbers]) -> Numbers:
-    return reduce(lambda later, value: _chosen(value.known, value, later), reversed(args))
+def _coalesce(_: Texts, call: Operation, args: list[Vector]) -> Vector:
+    def better(later: Vector, value: Vector) -> Vector:
+        return _chosen(call.type, value.known, value, later)
+
+    return reduce(better, reversed(args))
 
 
-def _chosen(which: np.ndarray, yes: Numbers, no: Numbers) -> Numbers:
+def _chosen(type: ExactType, which: np.ndarray, yes: Vector, no: Vector) -> Vector:
     values = np.where(which, yes.values, no.values)
-    return Numbers(values, np.where(which, yes.known, no.known), max(yes.most, no.most))
+    if values.dtype != object:
+        values = values.astype(dtype(type))
+    return Vector(values, np.where(which, yes.known, no.known), max(yes.most, no.most))
 
 
-Rule = Callable[[Operation, list[Numbers]], Numbers]
+Rule = Callable[[Texts, Operation, list[Vector]], Vector]
 _RULES: dict[Op, Rule] = {
-    **dict.fromkeys(_COMPUTED, _arithmetic),
+    Op.ADD: _arithmetic,
+    Op.SUBTRACT: _arithmetic,
+    Op.MULTIPLY: _arithmetic,
+    Op.DIVIDE: _divide,
     Op.NEGATE: _negate,
     Op.CAST: _cast,
     Op.EQUAL: _comparison(operator.eq),
@@ -249,37 +300,3 @@ _RULES: dict[Op, Rule] = {
     Op.CASE: _case,
     Op.COALESCE: _coalesce,
 }
-
-
-# Groups
-
-
-def grouped(columns: Sequence[pa.ChunkedArray], rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows in an order in which equal ones stand together, and where each group begins."""
-    codes = np.zeros(rows, np.int64)
-    for column in columns:
-        encoded = pa.concat_arrays(column.chunks).dictionary_encode(null_encoding="encode")
-        width = len(encoded.dictionary)
-        _, codes = np.unique(codes * width + np.asarray(encoded.indices), return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    return order, np.flatnonzero(np.diff(codes[order], prepend=-1))
-
-
-def summed(
-    values: Numbers, weights: np.ndarray, order: np.ndarray, starts: np.ndarray
-) -> np.ndarray:
-    """The weighted sums of the groups; raises Beyond."""
-    heaviest = int(np.abs(weights).max(initial=0))
-    _small(values.most * heaviest * len(weights))
-    return np.add.reduceat((values.values * weights)[order], starts)
-
-
-def places(expression: Exact) -> set[int]:
-    """The columns that an expression reads."""
-    match expression:
-        case Input():
-            return {expression.index}
-        case Operation():
-            return {place for each in expression.args for place in places(each)}
-        case Constant():
-            return set()

@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from operator import add
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from spark_trickle.delta.fast_path import FastPlan
 from spark_trickle.errors import ExecutionError, InvariantError
 from spark_trickle.ir.exact import Input
 from spark_trickle.ir.types import WEIGHT
-from spark_trickle.local.columns import Beyond, Columns, grouped, places, summed
+from spark_trickle.local import vectors
+from spark_trickle.local.batches import Batch, first_rows, summed
+from spark_trickle.local.columns import Columns
 from spark_trickle.local.evaluate import checker, function_of
 from spark_trickle.local.values import from_arrow, to_arrow
+from spark_trickle.local.vectors import Texts, Vector, numbered
 
 MANY = 500
 """From so many rows on, columns are quicker than rows."""
@@ -62,10 +66,7 @@ class Folder:
     def group_deltas(self, changes: pa.Table) -> dict[GroupKey, Sums]:
         """What changed rows, each with its weight, add to the sums of their groups."""
         if changes.num_rows >= MANY:
-            try:
-                return self._by_columns(changes)
-            except Beyond:
-                pass
+            return self._by_columns(changes)
         columns = [from_arrow(changes.column(c.name), c.type) for c in self.plan.reads]
         weights = changes.column(WEIGHT).to_pylist()
         rows: Iterable[Sequence[Any]] = (
@@ -86,30 +87,30 @@ class Folder:
         return {key: tuple(group) for key, group in found.items() if any(group)}
 
     def _by_columns(self, changes: pa.Table) -> dict[GroupKey, Sums]:
-        """The same, of many rows at once; raises Beyond."""
-        plan = self.plan
-        if plan.filter is not None:
-            passed = self._columns(changes).computed(plan.filter)
-            changes = changes.filter(pa.array(passed.known & passed.values.astype(bool)))
-        if not changes.num_rows:
-            return {}
-        columns, weights = self._columns(changes), changes.column(WEIGHT).to_numpy()
-        values = [columns.computed(value) for value in plan.sums]
-        read = {place for key in plan.keys for place in places(key)}
-        order, starts = grouped(
-            [changes.column(plan.reads[place].name) for place in sorted(read)], changes.num_rows
-        )
-        totals = [summed(value, weights, order, starts).tolist() for value in values]
-        found: dict[GroupKey, Sums] = {}
-        ones = _rows(changes.take(pa.array(order[starts])), plan.reads)
-        for row, *group in zip(ones, *totals, strict=True):
-            key = tuple([k(row) for k in self._keys])
-            known = found.get(key)
-            found[key] = tuple(group) if known is None else tuple(map(add, known, group))
-        return {key: group for key, group in found.items() if any(group)}
+        """The same, of many rows at once."""
+        texts, plan = Texts(), self.plan
 
-    def _columns(self, changes: pa.Table) -> Columns:
-        return Columns([changes.column(c.name) for c in self.plan.reads], changes.num_rows)
+        def column(place: int) -> Vector:
+            read = plan.reads[place]
+            return vectors.from_arrow(changes.column(read.name), read.type, texts)
+
+        rows = Batch(changes.column(WEIGHT).to_numpy(), column)
+        if plan.filter is not None:
+            rows = rows.take(np.flatnonzero(Columns(rows, texts).computed(plan.filter).true))
+        columns = Columns(rows, texts)
+        keys = [columns.computed(key) for key in plan.keys]
+        codes = numbered(keys, rows.rows)
+        firsts = first_rows(codes)
+        sums = [
+            summed(columns.computed(value), rows.weights, codes, len(firsts)).tolist()
+            for value in plan.sums
+        ]
+        found = [
+            vectors.to_values(key.take(firsts), each.type, texts)
+            for key, each in zip(keys, plan.keys, strict=True)
+        ]
+        groups = zip(*found, strict=True) if found else [()] * len(firsts)
+        return {k: g for k, g in zip(groups, zip(*sums, strict=True), strict=True) if any(g)}
 
     def stored(self, rows: pa.Table) -> dict[GroupKey, Sums]:
         """Groups by key, from rows of the table that stores them."""

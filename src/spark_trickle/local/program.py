@@ -240,7 +240,7 @@ class _FloatSum:
     def add(self, value: Any, weight: int) -> None:
         if value is None:
             return
-        if not 0 < weight <= _MOST_TIMES:
+        if not 0 < weight <= MOST_TIMES:
             raise ExecutionError("[MANY_TIMES] a sum of doubles is that of rows, one by one")
         self._count += weight
         for _ in range(weight):
@@ -253,7 +253,7 @@ class _FloatSum:
         return number(self._total / self._count if self._mean else self._total)
 
 
-_MOST_TIMES = 1_000
+MOST_TIMES = 1_000
 """So often a row may come."""
 
 

@@ -24,7 +24,9 @@ from spark_trickle.ir.exact_plan import ExactPlan, Read
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.types import Side
 from spark_trickle.ir.walk import scans
-from spark_trickle.local.program import Program, ReadRows, WeightedRows, rows_of
+from spark_trickle.local import batches
+from spark_trickle.local.batches import ReadTable
+from spark_trickle.local.program import Program, WeightedRows, rows_of
 from spark_trickle.local.values import from_arrow, to_arrow
 from spark_trickle.maintain.gather.nearby import MARKS, Nearby
 from spark_trickle.maintain.refresh.lenient import alike, floats
@@ -55,16 +57,14 @@ class Near:
         tables += [found.rows for found in self.near.values()]
         return sum(int(rows.num_rows) for rows in tables)
 
-    def read(self, read: Read) -> WeightedRows:
-        """The rows of one side of a source."""
+    def read(self, read: Read) -> tuple[pa.Table, np.ndarray]:
+        """The rows of one side of a source, and their weights."""
         place = (read.source, read.side)
         if place not in self._known:
             self._known[place] = self._taken(*place)
         rows = self._known[place]
-        columns = [from_arrow(rows.column(column.name), column.type) for column in read.inputs]
         delta = read.side is Side.DELTA
-        weights = rows.column(WEIGHT).to_pylist() if delta else [1] * rows.num_rows
-        return rows_of(columns, weights)
+        return rows, rows.column(WEIGHT).to_numpy() if delta else np.ones(rows.num_rows, np.int64)
 
     def _taken(self, source: str, side: Side) -> pa.Table:
         found = self.near.get(source)
@@ -85,16 +85,25 @@ class ScannedTables:
 
     def few(self, plan: Node, most: int) -> bool:
         """Whether a plan reads at most so many rows, out of files that are not large."""
-        plans = [self.scan(*place) for place in {(s.source, s.side) for s in scans(plan)}]
-        return sum(p.rows for p in plans) <= most and sum(p.bytes for p in plans) <= MOST_BYTES
+        few = self.rows(plan) <= min(most, MOST_ROWS)
+        return few and sum(p.bytes for p in self._plans(plan)) <= MOST_BYTES
 
-    def read(self, read: Read) -> WeightedRows:
+    def rows(self, plan: Node) -> int:
+        """How many a plan reads."""
+        return sum(p.rows for p in self._plans(plan))
+
+    def _plans(self, plan: Node) -> list[ScanPlan]:
+        return [self.scan(*place) for place in {(s.source, s.side) for s in scans(plan)}]
+
+    def read(self, read: Read) -> tuple[pa.Table, np.ndarray]:
+        """The rows of a table, and their weights."""
         names = [column.name for column in read.inputs]
         rows = read_scan(self.scan(read.source, read.side), names, taken=self.taken)
-        columns = [from_arrow(rows.column(column.name), column.type) for column in read.inputs]
-        return rows_of(columns, [1] * rows.num_rows)
+        return rows, np.ones(rows.num_rows, np.int64)
 
 
+MOST_ROWS = 100_000
+"""Of whole tables."""
 MOST_BYTES = 32 << 20
 """Of the files of whole tables."""
 
@@ -102,26 +111,55 @@ MOST_BYTES = 32 << 20
 def compute(delta: PartDelta, view: Part | None, near: Near, *, ansi: bool) -> pa.Table | None:
     """The delta of a part, net, that of ``view`` beside it; None: Spark must answer."""
     plan, names = delta.exact(view, ansi=ansi)
-    return _run(_program(plan), names, near.read) if isinstance(plan, ExactPlan) else None
+    return run(plan, names, near.read, near.rows) if isinstance(plan, ExactPlan) else None
 
 
 def whole(plan: Node, names: list[str], tables: ScannedTables, *, ansi: bool) -> pa.Table | None:
     """All rows of a plan with weights, net; None: Spark must answer."""
     exact = local_plan(plan, ansi=ansi)
-    return _run(Program(exact), names, tables.read) if isinstance(exact, ExactPlan) else None
+    if not isinstance(exact, ExactPlan):
+        return None
+    return run(exact, names, tables.read, tables.rows(plan))
 
 
-def _run(program: Program, names: list[str], read: ReadRows) -> pa.Table | None:
-    plan = program.plan
+MANY = 300
+"""From so many rows on, columns are quicker than rows."""
+
+
+def run(plan: ExactPlan, names: list[str], read: ReadTable, rows: int) -> pa.Table | None:
+    """The net rows of a plan that reads so many; None: Spark must answer."""
+    many = rows >= MANY
+    found = _tried(plan, names, read, by_columns=many)
+    if CHECKED and found is not None and not many:
+        again = _tried(plan, names, read, by_columns=True)
+        if again is not None:
+            check("a plan by rows and by columns", found, again)
+    return found
+
+
+def _tried(
+    plan: ExactPlan, names: list[str], read: ReadTable, *, by_columns: bool
+) -> pa.Table | None:
     try:
-        found = program.run(read)
-        rows = list(found)
-        arrays = [
-            to_arrow(_stored([row[i] for row in rows], type.kind), type)
-            for i, type in enumerate(plan.columns)
-        ]
+        if by_columns:
+            return batches.run(plan, names, read)
+        return _by_rows(_program(plan), names, read)
     except (ExecutionError, InvalidDataError, RecursionError, UnicodeError, pa.ArrowException):
         return None
+
+
+def _by_rows(program: Program, names: list[str], read: ReadTable) -> pa.Table:
+    def reader(wanted: Read) -> WeightedRows:
+        table, weights = read(wanted)
+        columns = [from_arrow(table.column(c.name), c.type) for c in wanted.inputs]
+        return rows_of(columns, weights.tolist())
+
+    found = program.run(reader)
+    rows = list(found)
+    arrays = [
+        to_arrow(_stored([row[i] for row in rows], type.kind), type)
+        for i, type in enumerate(program.plan.columns)
+    ]
     arrays.append(pa.array(list(found.values()), pa.int64()))
     return pa.table(arrays, names=[*names, WEIGHT])
 
@@ -134,7 +172,8 @@ def _stored(values: list[Any], kind: ExactKind) -> list[Any]:
 
 
 CHECKED = 0
-"""Every so many deltas that were computed here are computed on Spark, too: for tests."""
+"""Every so many deltas that were computed here are computed on Spark, too, and all few rows also
+by columns: for tests."""
 _computed = count(1)
 
 
