@@ -160,7 +160,7 @@ class _Groups:
             alive = living(self.file, plain, start, length)
             places = None if alive is None else pa.array(np.flatnonzero(alive.to_numpy(False)))
         if places is not None:
-            plain, length = plain.take(places), len(places)
+            plain, length = at(plain, places.to_numpy()), len(places)
         result = conform(plain, self.columns, length)
         # Not append_column: a table without columns has no rows.
         row_ids = self._row_ids(plain, start, length, places)
@@ -185,6 +185,24 @@ class _Groups:
         if FILE_VERSION_FIELD in self.names:
             return plain.column(str(FILE_VERSION_FIELD)).cast(pa.int64())
         return pa.repeat(pa.scalar(self.file.begin, pa.int64()), length)
+
+
+def at(rows: pa.Table, places: np.ndarray) -> pa.Table:
+    """The rows at these places; chunk by chunk, since ``take`` copies all texts into one first."""
+    if len(places) > 1 and (np.diff(places) < 0).any():
+        return rows.take(pa.array(places))
+    return pa.Table.from_arrays([_at(c, places) for c in rows.columns], schema=rows.schema)
+
+
+def _at(column: pa.ChunkedArray, places: np.ndarray) -> pa.ChunkedArray:
+    parts = []
+    start = first = 0
+    for chunk in column.chunks:
+        last = int(np.searchsorted(places, start + len(chunk)))
+        if last > first:
+            parts.append(chunk.take(pa.array(places[first:last] - start)))
+        start, first = start + len(chunk), last
+    return pa.chunked_array(parts, column.type)
 
 
 def living(file: DataFile, plain: pa.Table, start: int, length: int) -> pa.Array | None:

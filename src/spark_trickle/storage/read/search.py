@@ -20,7 +20,7 @@ from spark_trickle.storage.files.row_groups import RowGroup, possible
 from spark_trickle.storage.read.column_cache import COLUMNS, Taken
 from spark_trickle.storage.read.pruning import WantedValues, by_column, keeps
 from spark_trickle.storage.read.ranges import conditions, inside
-from spark_trickle.storage.read.reader import chosen_columns, living, select
+from spark_trickle.storage.read.reader import at, chosen_columns, living, select
 from spark_trickle.storage.read.restrictions import Restriction, meets
 from spark_trickle.storage.records import (
     FILE_VERSION_FIELD,
@@ -186,7 +186,7 @@ class _Batch:
         """Of the rows at these places some columns."""
         plain = self._read(chosen)
         if len(places) < self.length:
-            plain = plain.take(pa.array(places))
+            plain = at(plain, places)
         return conform(plain, chosen, len(places))
 
     def _read(self, columns: Sequence[Column]) -> pa.Table:
