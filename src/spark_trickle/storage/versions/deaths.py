@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,13 +18,14 @@ from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.records import FILE_VERSION, FILE_VERSION_FIELD, DataFile, Table
 from spark_trickle.storage.versions.conflicts import conflict
-from spark_trickle.storage.versions.planning import Planner
+from spark_trickle.storage.versions.planning import DeleteRow, Planner
 
+PATH, POSITION = "file_path", "pos"
+FIELDS = {PATH: 2147483646, POSITION: 2147483645, FILE_VERSION: FILE_VERSION_FIELD}
 _SCHEMA = pa.schema(
     [
-        pa.field("file_path", pa.string(), False, {"PARQUET:field_id": "2147483646"}),
-        pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483645"}),
-        pa.field(FILE_VERSION, pa.int64(), False, {"PARQUET:field_id": str(FILE_VERSION_FIELD)}),
+        pa.field(name, kind, False, {"PARQUET:field_id": str(FIELDS[name])})
+        for name, kind in ((PATH, pa.string()), (POSITION, pa.int64()), (FILE_VERSION, pa.int64()))
     ]
 )
 
@@ -47,12 +51,105 @@ class Deaths:
         chosen = pc.is_in(self.positions, value_set=wanted)
         return Deaths(self.positions.filter(chosen), self.versions.filter(chosen))
 
+    def among_versions(self, after: int) -> Deaths:
+        """Those after a version."""
+        late = pc.greater(self.versions, after)
+        return Deaths(self.positions.filter(late), self.versions.filter(late))
+
     def sorted(self) -> Deaths:
         order = pc.sort_indices(self.positions)
         return Deaths(self.positions.take(order), self.versions.take(order))
 
+    def first(self) -> Deaths:
+        """Each position once, with the earliest version that is told of it, in order."""
+        order = pc.sort_indices(
+            pa.table({"p": self.positions, "v": self.versions}),
+            sort_keys=[("p", "ascending"), ("v", "ascending")],
+        )
+        places = self.positions.take(order).to_numpy()
+        new = np.append(True, places[1:] != places[:-1])[: len(places)]
+        chosen = order.filter(pa.array(new))
+        return Deaths(self.positions.take(chosen), self.versions.take(chosen))
+
 
 NONE = Deaths(positions.EMPTY, positions.EMPTY)
+
+
+@dataclass(frozen=True)
+class DeathFile:
+    """A delete file that waits for its commit: dead positions of one data file.
+
+    Law: where the data file has no other delete file, it tells no versions: all in it die in the version
+    that is committed, whichever that will be. Otherwise it has the deaths of the other, whose place it
+    takes, and the version of each: that of the new ones is a guess, and if it is wrong, the file is
+    written again.
+    """
+
+    path: str
+    rows: int
+    bytes: int
+    footer: int
+    table: Table = field(compare=False, repr=False)
+    begin: int | None = None
+    """The first version in it, if it tells versions."""
+    guess: int | None = None
+    """The version of its new deaths, if it tells versions."""
+
+    @cached_property
+    def positions(self) -> pa.Array:
+        """Read from the file: only where others got in between, or this transaction looks at it."""
+        batches = parquet.batches(self.path, self.table, [POSITION])
+        return positions.of(pa.chunked_array([batch.column(0) for batch in batches], pa.int64()))
+
+
+def opened(
+    path: str, table: Table, begin: int | None = None, guess: int | None = None
+) -> DeathFile:
+    """A delete file that was written for the table."""
+    facts = parquet.facts(path, (), table)
+    return DeathFile(path, facts.rows, facts.bytes, facts.footer, table, begin, guess)
+
+
+def ahead(
+    table: Table, place: tuple[str, str], dead: pa.Array, earlier: Deaths, guess: int
+) -> DeathFile:
+    """Write a delete file before its commit; of the data file and of it the path."""
+    if len(earlier):
+        return stamped(table, place, earlier.and_also(at_version(dead, guess)))
+    columns = [pa.repeat(pa.scalar(place[0]), len(dead)), dead]
+    schema = pa.schema([_SCHEMA.field(PATH), _SCHEMA.field(POSITION)])
+    parquet.write(table.files, place[1], pa.Table.from_arrays(columns, schema=schema))
+    return opened(place[1], table)
+
+
+def stamped(table: Table, place: tuple[str, str], every: Deaths) -> DeathFile:
+    """Write a delete file that tells versions; of the data file and of it the path."""
+    ordered = every.sorted()
+    names = pa.repeat(pa.scalar(place[0]), len(ordered))
+    columns = [names, ordered.positions, ordered.versions]
+    parquet.write(table.files, place[1], pa.Table.from_arrays(columns, schema=_SCHEMA))
+    ends = pc.min_max(ordered.versions)
+    return opened(place[1], table, ends["min"].as_py(), ends["max"].as_py())
+
+
+def filed(planner: Planner, rows: Iterable[DeleteRow], table: Table, version: int) -> Deaths:
+    """The deaths up to a version in delete files."""
+    result = NONE
+    for row in rows:
+        found, stamps = planner.delete_file(row, table)
+        part = at_version(found, row.begin) if stamps is None else Deaths(found, stamps)
+        result = result.and_also(part)
+    early = pc.less_equal(result.versions, version)
+    return Deaths(result.positions.filter(early), result.versions.filter(early)).first()
+
+
+def put(
+    connection: Connection, table: Table, number: int, place: tuple[int, int], made: DeathFile
+) -> None:
+    """Record a delete file that was written before; place = (its id, the version)."""
+    _forget_files(connection, table, number)
+    begin = place[1] if made.begin is None else made.begin
+    _insert(connection, table, number, (place[0], begin), made, made.guess)
 
 
 def at_version(dead: pa.Array, version: int) -> Deaths:
@@ -78,13 +175,14 @@ def inline(connection: Connection, table: Table, number: int, deaths: Deaths) ->
     )
 
 
-def so_far(
-    connection: Connection, planner: Planner, table: Table, number: int, ended: int | None = None
-) -> Deaths:
-    """All deaths of a data file, whoever recorded them; ``ended``: the version that ended it."""
+def so_far(connection: Connection, planner: Planner, table: Table, number: int) -> Deaths:
+    """All deaths of a data file, whoever recorded them.
+
+    Another program's delete file has all that the one before it had: a death is as old as the first of
+    them that has it.
+    """
     result = NONE
-    alive = "data_file_id = ? AND (end_snapshot IS NULL OR end_snapshot = ?)"
-    for row in planner.delete_rows(connection, table, alive, (number, ended)):
+    for row in planner.delete_rows(connection, table, "data_file_id = ?", (number,)):
         found, stamps = planner.delete_file(row, table)
         part = at_version(found, row.begin) if stamps is None else Deaths(found, stamps)
         result = result.and_also(part)
@@ -97,7 +195,7 @@ def so_far(
             result = result.and_also(
                 Deaths(pa.array(where, pa.int64()), pa.array(when, pa.int64()))
             )
-    return result.sorted()
+    return result.first()
 
 
 def since(
@@ -109,19 +207,16 @@ def since(
 ) -> Deaths:
     """Deaths in a data file after a version at which it had those of ``seen``.
 
-    CommitConflictError if the file is gone, or if another program's record does not tell when.
+    CommitConflictError if the file is gone.
     """
     file, known = seen
     rows = connection.execute(
-        "SELECT end_snapshot, (SELECT count(*) FROM ducklake_delete_file d WHERE d.data_file_id = "
-        "f.data_file_id AND d.begin_snapshot > ? AND d.partial_max IS NULL) "
-        "FROM ducklake_data_file f WHERE data_file_id = ?",
-        (version, file.id),
+        "SELECT end_snapshot FROM ducklake_data_file WHERE data_file_id = ?", (file.id,)
     )
-    if not rows or rows[0][1]:
+    if not rows:
         raise conflict(str(table), "deleted_from_table", version + 1)
     end = rows[0][0]
-    found = so_far(connection, planner, table, file.id, end)
+    found = so_far(connection, planner, table, file.id)
     new = found.among(positions.minus(found.positions, known.positions))
     if end is None:
         return new
@@ -146,35 +241,46 @@ def write_file(
     It takes the place of an earlier delete file and of inlined deletes: with the version of each
     death in it, it serves every version, and no death is counted twice.
     """
-    ordered = deaths.sorted()
-    names = pa.repeat(pa.scalar(data_file[1]), len(ordered))
     number, path = delete_file
-    columns = [names, ordered.positions, ordered.versions]
-    parquet.write(table.files, path, pa.Table.from_arrays(columns, schema=_SCHEMA))
+    made = stamped(table, (data_file[1], path), deaths)
     table.files.sync([path])
     reach("delete-file-written")
-    facts = parquet.facts(path, (), table)
     forget(connection, table, data_file[0])
-    versions = pc.min_max(ordered.versions)
-    stored, relative = relative_path(path, table)
+    assert made.begin is not None
+    _insert(connection, table, data_file[0], (number, made.begin), made, made.guess)
+
+
+def _insert(
+    connection: Connection,
+    table: Table,
+    data_file: int,
+    place: tuple[int, int],
+    made: DeathFile,
+    partial_max: int | None,
+) -> None:
+    stored, relative = relative_path(made.path, table)
     connection.execute(
         "INSERT INTO ducklake_delete_file VALUES (?, ?, ?, NULL, ?, ?, ?, 'parquet', ?, ?, ?, NULL, ?)",
         (
-            number, table.id, versions["min"].as_py(), data_file[0], stored, relative,
-            len(ordered), facts.bytes, facts.footer, versions["max"].as_py(),
+            place[0], table.id, place[1], data_file, stored, relative,
+            made.rows, made.bytes, made.footer, partial_max,
         ),
     )  # fmt: skip
 
 
 def forget(connection: Connection, table: Table, number: int) -> None:
     """Take delete files and inlined deletes of a data file out of the catalog."""
+    _forget_files(connection, table, number)
+    if connection.has_table(inlined_name(table)):
+        connection.execute(f"DELETE FROM {inlined_name(table)} WHERE file_id = ?", (number,))
+
+
+def _forget_files(connection: Connection, table: Table, number: int) -> None:
     for path, relative in connection.execute(
         "SELECT path, path_is_relative FROM ducklake_delete_file WHERE data_file_id = ?", (number,)
     ):
         schedule_removal(connection, number, resolve(path, relative, table.location))
     connection.execute("DELETE FROM ducklake_delete_file WHERE data_file_id = ?", (number,))
-    if connection.has_table(inlined_name(table)):
-        connection.execute(f"DELETE FROM {inlined_name(table)} WHERE file_id = ?", (number,))
 
 
 def forget_file(connection: Connection, table: Table, number: int, path: str) -> None:

@@ -18,7 +18,7 @@ from spark_trickle.storage.files.parquet import ColumnStats, FileFacts, array_st
 from spark_trickle.storage.files.values import encode
 from spark_trickle.storage.records import ROW_ID, Table
 from spark_trickle.storage.versions import deaths
-from spark_trickle.storage.versions.deaths import Deaths, relative_path
+from spark_trickle.storage.versions.deaths import DeathFile, Deaths, relative_path
 from spark_trickle.storage.versions.ownership import Owned
 from spark_trickle.storage.versions.planning import Planner, conform
 from spark_trickle.storage.versions.staging import Staged
@@ -70,6 +70,10 @@ class TableWriter:
             paths = {real_ids[f.id]: f.facts.path for f in staged.files}
             in_files = self._delete_positions(own, paths)
             ended = Ended(ended.files or in_files, ended.inlined or not in_files)
+        made = {real_ids[i]: f for i, f in staged.written.items() if i in real_ids}
+        if made:
+            self._put(made)
+            ended.files = True
         if ended.files:
             changes.append(f"deleted_from_table:{self.table.id}")
         if ended.inlined:
@@ -126,6 +130,12 @@ class TableWriter:
         if staged.truncated:
             return self._truncate()
         ended = Ended()
+        made = {i: f for i, f in staged.written.items() if i >= 0}
+        wrong = [i for i, f in made.items() if f.guess not in (None, self.ids.version)]
+        staged = staged.loaded(wrong)
+        if made:
+            self._put({i: f for i, f in made.items() if i not in wrong})
+            ended.files = True
         wanted = {i: p for i, p in staged.dead.items() if i >= 0 and len(p)}
         if wanted:
             dead = self.planner.dead(self.connection, self.table, self.base, list(wanted))
@@ -139,15 +149,26 @@ class TableWriter:
                 for i, p in wanted.items()
                 if i not in whole
             }
-            ended.files = bool(whole)
+            ended.files = ended.files or bool(whole)
             paths = {i: rows[i][0] for i in rest}
-            in_files = self._delete_positions(rest, paths)
+            in_files = bool(rest) and self._delete_positions(rest, paths)
             ended.files = ended.files or in_files
             ended.inlined = bool(rest) and not in_files
         if len(staged.dead_inlined):
             self._end_inlined(staged.dead_inlined)
             ended.inlined = True
         return ended
+
+    def _put(self, made: Mapping[int, DeathFile]) -> None:
+        """Record delete files that are there already; a file without a living row ends."""
+        rows = self._live_files(list(made))
+        whole = [i for i, f in made.items() if f.guess is None and f.rows == rows[i][1]]
+        self.end_files(whole, self.ids.version)
+        for number, found in made.items():
+            if number not in whole:
+                self.owned.add_of_commit(found.path)
+                place = (self.ids.next_file(), self.ids.version)
+                deaths.put(self.connection, self.table, number, place, found)
 
     def _live_files(self, wanted: Sequence[int]) -> dict[int, tuple[str, int]]:
         result = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +51,7 @@ class Mover:
         """
         if staged.truncated or not staged.deletes or not self.theirs.keys() & REPLACED:
             return staged
+        staged = staged.loaded(i for i in staged.written if i >= 0 and i not in self._untouched)
         own = {i: p for i, p in staged.dead.items() if i < 0}
         there, lost = self._in_files({i: p for i, p in staged.dead.items() if i >= 0}, plan)
         inlined = self._still_inlined(staged.dead_inlined)
@@ -85,6 +87,24 @@ class Mover:
             else:
                 raise self._conflict()
         return there, lost
+
+    @cached_property
+    def _untouched(self) -> set[int]:
+        """The files in which others have deleted nothing."""
+        alive = self.connection.execute(
+            "SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND end_snapshot IS NULL",
+            (self.table.id,),
+        )
+        last = (self.table.id, *[self.base] * 3)
+        deletes = self.connection.execute(
+            "SELECT data_file_id FROM ducklake_delete_file WHERE table_id = ? AND "
+            "(begin_snapshot > ? OR end_snapshot > ? OR partial_max > ?)",
+            last,
+        )
+        if self.connection.has_table(name := f"ducklake_inlined_delete_{self.table.id}"):
+            sql = f"SELECT DISTINCT file_id FROM {name} WHERE begin_snapshot > ?"
+            deletes = [*deletes, *self.connection.execute(sql, (self.base,))]
+        return {i for (i,) in alive} - {i for (i,) in deletes}
 
     def _ends(self, files: Sequence[int]) -> dict[int, int | None]:
         found: dict[int, int | None] = {}

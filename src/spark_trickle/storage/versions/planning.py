@@ -62,6 +62,7 @@ class DeleteRow:
     begin: int
     end: int | None
     partial_max: int | None
+    rows: int
 
 
 @dataclass
@@ -264,19 +265,19 @@ class Planner:
     ) -> list[DeleteRow]:
         rows = connection.execute(
             "SELECT delete_file_id, data_file_id, path, path_is_relative, begin_snapshot, "
-            "end_snapshot, partial_max, format, encryption_key FROM ducklake_delete_file "
+            "end_snapshot, partial_max, format, encryption_key, delete_count FROM ducklake_delete_file "
             f"WHERE table_id = ? AND {where} ORDER BY delete_file_id",
             (table.id, *parameters),
         )
         result = []
-        for number, file, path, relative, begin, end, partial, form, key in rows:
+        for number, file, path, relative, begin, end, partial, form, key, count in rows:
             full = resolve(path, relative, table.location)
             if (form or "parquet") != "parquet" or key:
                 raise CatalogError(
                     f"the delete file {full} of table {table} is {'encrypted' if key else form}; "
                     "only plain Parquet delete files are supported"
                 )
-            result.append(DeleteRow(number, file, full, begin, end, partial))
+            result.append(DeleteRow(number, file, full, begin, end, partial, count))
         return result
 
     def delete_file(self, row: DeleteRow, table: Table) -> tuple[pa.Array, pa.Array | None]:

@@ -1,19 +1,26 @@
-"""Staged rows that are too many for the catalog, written into Parquet files."""
+"""Staged rows and deaths that are too many for the catalog, written into Parquet files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_trickle.errors import InternalError
 from spark_trickle.storage.catalog import alterations
+from spark_trickle.storage.catalog.structure import VISIBLE
 from spark_trickle.storage.faults import reach
-from spark_trickle.storage.files import parquet
+from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.files.values import can_inline, has_texts
-from spark_trickle.storage.records import FILE_ROW_ID, ROW_ID, Table
+from spark_trickle.storage.records import FILE_ROW_ID, ROW_ID, ScanPlan, Table
+from spark_trickle.storage.versions import deaths
+from spark_trickle.storage.versions.ownership import Owned
+from spark_trickle.storage.versions.planning import DeleteRow
 from spark_trickle.storage.versions.staging import Staged, StagedFile
+from spark_trickle.storage.versions.state import WritableCatalog
 
 
 def too_many(table: Table, staged: Staged, limit: int) -> bool:
@@ -23,25 +30,96 @@ def too_many(table: Table, staged: Staged, limit: int) -> bool:
     return bool(count) and not (few and all(has_texts(r, table.columns) for r in staged.rows))
 
 
+ROWS_PER_FILE = 1024 * 1024
+"""Of many rows so many are sorted, encoded and written at a time."""
+
+
+def numbered(count: int, kept: pa.Array | None, new_id: Callable[[], int] | None) -> pa.Array:
+    """The ids of staged rows: those that they keep, below zero for new ones.
+
+    ``new_id``: for rows that stay in memory, where each needs an id of its own.
+    """
+    if new_id is not None:
+        ids = [None] * count if kept is None else kept.to_pylist()
+        return pa.array([new_id() if i is None else i for i in ids], pa.int64())
+    if kept is None:
+        return pa.repeat(pa.scalar(-1, pa.int64()), count)
+    return pc.fill_null(kept.cast(pa.int64()), -1)
+
+
 def in_files(
     table: Table, staged: Staged, new_file: Callable[[], str], new_id: Callable[[], int]
 ) -> Staged:
-    """All staged rows in Parquet files: new rows in one, rows that keep their ids in another."""
+    """All staged rows in Parquet files: new rows in some, rows that keep their ids in others."""
     rows = alterations.concat(staged.rows, table)
     ids = rows.column(ROW_ID)
     files = list(staged.files)
     for kept in (False, True):
-        chosen = pa.compute.greater_equal(ids, 0) if kept else pa.compute.less(ids, 0)
-        part = rows.filter(chosen)
-        if part.num_rows:
-            files.append(_written(table, part, kept, new_file(), new_id()))
+        chosen = pc.greater_equal(ids, 0) if kept else pc.less(ids, 0)
+        count = pc.sum(chosen).as_py() or 0
+        part = rows if count == rows.num_rows else rows.filter(chosen)
+        for piece in _pieces(table, part) if count else ():
+            files.append(_written(table, piece, kept, new_file(), new_id()))
     return replace(staged, rows=(), files=tuple(files))
 
 
-def _written(table: Table, rows: pa.Table, kept: bool, path: str, number: int) -> StagedFile:
+def _pieces(table: Table, rows: pa.Table) -> Iterator[pa.Table]:
+    """The rows in the order of the key, a file's worth at a time: no more is copied at once."""
     keys = [(str(c.id), "ascending") for n in table.sort_key if (c := table.column(n))]
-    if keys:
-        rows = rows.sort_by(keys)
+    order = pc.sort_indices(rows, sort_keys=keys) if keys else None
+    for start in range(0, rows.num_rows, ROWS_PER_FILE):
+        if order is None:
+            yield rows.slice(start, ROWS_PER_FILE)
+        else:
+            yield rows.take(order.slice(start, ROWS_PER_FILE))
+
+
+def deaths_in_files(
+    catalog: WritableCatalog,
+    table: Table,
+    planned: Callable[[], ScanPlan | None],
+    staged: Staged,
+    owned: Owned,
+) -> Staged:
+    """Staged deaths in delete files, before anybody has to wait; ``planned``: the table at the base.
+
+    Files without a living row stay as they are: they end.
+    """
+    if sum(len(dead) for dead in staged.dead.values()) <= catalog.settings.inline_delete_limit:
+        return staged
+    plan = planned()
+    base, known = (0, ()) if plan is None else (plan.version, plan.files)
+    there = {f.id: (f.path, f.rows, f.deleted) for f in known}
+    there |= {f.id: (f.facts.path, f.facts.rows, positions.EMPTY) for f in staged.files}
+    earlier = earlier_files(catalog, table, base)
+    guess = catalog.version() + 1
+    made, dead = {}, {}
+    for number, found in staged.dead.items():
+        path, rows, gone = there.get(number, ("", 0, positions.EMPTY))
+        new = positions.minus(found, gone)
+        if not path or not len(new) or len(new) == rows:
+            dead[number] = found
+            continue
+        before = deaths.filed(catalog.planner, earlier.get(number, ()), table, base)
+        place = (path, deaths.new_path(table))
+        owned.add(place[1])
+        made[number] = deaths.ahead(table, place, new, before, guess)
+        reach("delete-file-written")
+    return replace(staged, dead=dead, written={**staged.written, **made})
+
+
+def earlier_files(
+    catalog: WritableCatalog, table: Table, version: int
+) -> dict[int, list[DeleteRow]]:
+    """The delete files of a version by data file."""
+    result: dict[int, list[DeleteRow]] = defaultdict(list)
+    with catalog.reading() as connection:
+        for row in catalog.planner.delete_rows(connection, table, VISIBLE, (version, version)):
+            result[row.file].append(row)
+    return result
+
+
+def _written(table: Table, rows: pa.Table, kept: bool, path: str, number: int) -> StagedFile:
     schema = parquet.file_schema(table.columns, row_ids=kept)
     arrays = [rows.column(str(c.id)) for c in table.columns]
     if kept:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from spark_trickle.storage.records import (
     ScanPlan,
     Table,
 )
+from spark_trickle.storage.versions.deaths import DeathFile
 from spark_trickle.storage.versions.feed import weighted
 from spark_trickle.storage.versions.planning import LazyBounds, conform, plain_schema
 
@@ -42,6 +43,8 @@ class Staged:
     files: tuple[StagedFile, ...] = ()
     dead: Mapping[int, pa.Array] = field(default_factory=dict)
     """Positions deleted by file id, of committed and staged files."""
+    written: Mapping[int, DeathFile] = field(default_factory=dict)
+    """Delete files that are written already, by file id: of other files than ``dead``."""
     dead_inlined: pa.Array = field(default_factory=lambda: positions.EMPTY)
     """Row ids of committed inlined rows that were deleted."""
     truncated: bool = False
@@ -54,10 +57,16 @@ class Staged:
         return not (
             self.files
             or self.truncated
+            or self.written
             or any(r.num_rows for r in self.rows)
             or any(len(p) for p in self.dead.values())
             or len(self.dead_inlined)
         )
+
+    @property
+    def paths(self) -> list[str]:
+        """The files that were written for it."""
+        return [*(f.facts.path for f in self.files), *(f.path for f in self.written.values())]
 
     @property
     def inserts(self) -> bool:
@@ -66,9 +75,28 @@ class Staged:
     @property
     def deletes(self) -> bool:
         committed = any(len(p) for i, p in self.dead.items() if i >= 0)
+        committed = committed or any(i >= 0 for i in self.written)
         return self.truncated or committed or bool(len(self.dead_inlined))
 
+    def loaded(self, numbers: Iterable[int] | None = None) -> Staged:
+        """With the positions of delete files, all or those of some data files, read back."""
+        chosen = set(self.written if numbers is None else numbers) & self.written.keys()
+        if not chosen:
+            return self
+        dead = dict(self.dead) | {i: self.written[i].positions for i in chosen}
+        left = {i: made for i, made in self.written.items() if i not in chosen}
+        return replace(self, dead=dead, written=left)
+
+    def with_written(self, made: Mapping[int, DeathFile], row_ids: pa.Array) -> Staged:
+        """With more deletes whose files are written; those of a file that has others are read back."""
+        both = [i for i in made if i in self.dead or i in self.written]
+        more = Staged(written=made).loaded(both)
+        merged = self.loaded(both).with_deletes(more.dead, row_ids)
+        return replace(merged, written={**merged.written, **more.written})
+
     def with_deletes(self, dead: Mapping[int, pa.Array], row_ids: pa.Array) -> Staged:
+        if self.written.keys() & dead.keys():
+            return self.loaded(dead).with_deletes(dead, row_ids)
         merged = dict(self.dead)
         for file, found in dead.items():
             merged[file] = positions.union(merged.get(file, positions.EMPTY), found)
@@ -89,6 +117,7 @@ class Staged:
 
 def overlaid(plan: ScanPlan | None, table: Table, base: int, staged: Staged) -> ScanPlan:
     """The plan of the base version with the transaction's own work on top."""
+    staged = staged.loaded()
     files: list[DataFile] = []
     inlined = [
         conform(r, table.columns).append_column(ROW_ID, r.column(ROW_ID)) for r in staged.rows
@@ -149,6 +178,7 @@ def _staged_file(file: StagedFile, table: Table, staged: Staged) -> DataFile:
 
 def staged_changes(plan: ScanPlan | None, table: Table, base: int, staged: Staged) -> ChangePlan:
     """What the transaction has changed in the table, net."""
+    staged = staged.loaded()
     found: list[FileChange] = []
     parts: list[tuple[pa.Table, int]] = []
     if plan is not None:

@@ -24,14 +24,15 @@ from spark_trickle.storage.records import (
     ScanPlan,
     Table,
 )
-from spark_trickle.storage.versions import rebase
+from spark_trickle.storage.versions import rebase, row_files
 from spark_trickle.storage.versions.commit import Record, Work, latest_ids
+from spark_trickle.storage.versions.deaths import DeathFile
 from spark_trickle.storage.versions.moving import Mover
 from spark_trickle.storage.versions.ownership import Owned, may_stand
 from spark_trickle.storage.versions.participants import Late, Participant
+from spark_trickle.storage.versions.planning import DeleteRow
 from spark_trickle.storage.versions.rebase import Progress
 from spark_trickle.storage.versions.restructuring import Restructuring
-from spark_trickle.storage.versions.row_files import in_files, too_many
 from spark_trickle.storage.versions.staging import (
     Staged,
     StagedFile,
@@ -144,12 +145,11 @@ class Transaction(Restructuring):
         """
         own = self.table(table)
         found = fitted(own, rows)
-        ids = [None] * rows.num_rows if row_ids is None else row_ids.to_pylist()
-        numbered = [self._new_id() if i is None else i for i in ids]
-        found = found.append_column(ROW_ID, pa.array(numbered, pa.int64()))
+        many = found.num_rows > self._lake.settings.inline_row_limit or found.nbytes > _INLINE_BYTES
+        ids = row_files.numbered(found.num_rows, row_ids, None if many else self._new_id)
         staged = self._staged(own)
-        staged = replace(staged, rows=(*staged.rows, found))
-        if found.num_rows > self._lake.settings.inline_row_limit or found.nbytes > _INLINE_BYTES:
+        staged = replace(staged, rows=(*staged.rows, found.append_column(ROW_ID, ids)))
+        if many:
             staged = self._in_files(own, staged)
         self._stage(own, staged)
         return int(rows.num_rows)
@@ -179,6 +179,18 @@ class Transaction(Restructuring):
         self._stage(own, self._staged(own).with_deletes(dead, gone))
         return sum(len(p) for p in dead.values()) + len(gone)
 
+    def earlier_deletes(self, table: TableLike) -> tuple[Mapping[int, list[DeleteRow]], int]:
+        """The delete files that the base has, by data file; and the next version, as it seems."""
+        found = row_files.earlier_files(self._lake, self.table(table), self.base)
+        return found, self._lake.version() + 1
+
+    def delete_written(
+        self, table: TableLike, made: Mapping[int, DeathFile], ids: pa.Array
+    ) -> None:
+        """Delete rows seen in this transaction's scan, by delete files that somebody else wrote."""
+        own = self.table(table)
+        self._stage(own, self._staged(own).with_written(made, positions.of(ids)))
+
     def truncate(self, table: TableLike) -> int:
         """Delete all rows; how many there were."""
         count = self.scan(table).rows
@@ -195,7 +207,7 @@ class Transaction(Restructuring):
             self._state = replace(self._state, staged=self._state.staged | {table.id: staged})
 
     def _in_files(self, table: Table, staged: Staged) -> Staged:
-        return in_files(table, staged, lambda: self.new_file(table), self._new_id)
+        return row_files.in_files(table, staged, lambda: self.new_file(table), self._new_id)
 
     # The end
 
@@ -365,21 +377,23 @@ class Transaction(Restructuring):
     def _fitting(self, number: int, staged: Staged) -> Staged:
         table = self._state.structure.by_id(number)
         assert table is not None
-        if too_many(table, staged, self._lake.settings.inline_row_limit):
-            return self._in_files(table, staged)
-        return staged
+        few = not row_files.too_many(table, staged, self._lake.settings.inline_row_limit)
+        return staged if few else self._in_files(table, staged)
+
+    def _filed(self, table: Table, staged: Staged) -> Staged:
+        staged, plan = self._fitting(table.id, staged), lambda: self._base_plan(table)
+        return row_files.deaths_in_files(self._lake, table, plan, staged, self._owned)
 
     def _work(self, message: str | None) -> Work:
         records = [r for each in self.participants for r in each.before_commit(self)]
         structure = self._state.structure
-        for table in structure.tables.values():
-            staged = self._staged(table)
-            if too_many(table, staged, self._lake.settings.inline_row_limit):
-                self._stage(table, self._in_files(table, staged))
-        state = self._state
-        self._lake.files.sync(f.facts.path for s in state.staged.values() for f in s.files)
+        for number, staged in self._state.staged.items():
+            table = structure.by_id(number)
+            if table is not None and (made := self._filed(table, staged)) is not staged:
+                self._stage(table, made)
+        self._lake.files.sync(path for s in self._state.staged.values() for path in s.paths)
         reach("files-synced")
+        state = self._state
         said = replace(self.said, message=message or self.said.message)
-        rest = (state.reads, (*state.records, *records), said)
-        work = Work(self.base, self._before, structure, state.staged, self._owned, *rest)
-        return replace(work, seen=self._seen)
+        work = Work(self.base, self._before, structure, state.staged, self._owned, state.reads)
+        return replace(work, records=(*state.records, *records), said=said, seen=self._seen)
