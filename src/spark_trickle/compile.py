@@ -17,7 +17,7 @@ from spark_trickle.delta.describe import describe_delta, describe_parts, describ
 from spark_trickle.delta.fast_path import FastPath, NoFastPath, describe_fast_path, fast_path
 from spark_trickle.delta.keys.needs import Need, needs
 from spark_trickle.delta.parts import delta_part
-from spark_trickle.delta.reserve import Reserve, reserve_of, top_of
+from spark_trickle.delta.reserve import Reserve, reserve_of, top_of, with_reserve
 from spark_trickle.delta.segment import Part, Strategy, cut
 from spark_trickle.delta.support import FullOnly, Verdict, incremental, obstacle, silent_overflow
 from spark_trickle.delta.temporal import clock_left, timed_sources
@@ -111,7 +111,8 @@ def _compiled(
     check(plan, stage="the plan with temporal filters in its scans")
     known = {source.name: source for source in sources.values()}
     known |= {t.name: replace(known[t.source], name=t.name) for t in timed}
-    parts = tuple(replace(part, plan=merge(part.plan)) for part in cut(plan, known, bound.names))
+    parts = with_reserve(cut(plan, known, bound.names))
+    parts = tuple(replace(part, plan=merge(part.plan)) for part in parts)
     verdict = incremental(parts, {each.name for each in timed})
     return CompiledQuery(sql, dialect, bound, normalized, verdict, parts, ansi, timed)
 
@@ -127,7 +128,8 @@ class CompiledQuery:
     """None only for a query that is FullOnly because it has no plan."""
     verdict: Verdict
     parts: tuple[Part, ...]
-    """Segments in the order in which they are computed, then the result; empty if FullOnly."""
+    """All that has a table: segments in the order in which they are computed, the reserve of a TopK,
+    then the result; empty if FullOnly."""
     ansi: bool = True
     timed: tuple[Timed, ...] = ()
     """The sources that parts scan through temporal filters; none if FullOnly."""
@@ -172,19 +174,13 @@ class CompiledQuery:
 
     @property
     def topk(self) -> TopK | None:
-        """ORDER BY with LIMIT at the top of the result: its input is a plan over the segments."""
+        """ORDER BY with LIMIT at the top of the result, which is a slice of the reserve."""
         return top_of(self.parts[-1].plan) if self.parts else None
 
     @cached_property
     def reserve(self) -> Reserve | None:
         """What is kept of a TopK's input."""
-        return reserve_of(self.parts[-1]) if self.parts else None
-
-    @property
-    def stored(self) -> tuple[Part, ...]:
-        """All that has a table: segments, the reserve of a TopK, the result."""
-        between = () if self.reserve is None else (self.reserve.part,)
-        return (*self.segments, *between, self.result)
+        return reserve_of(self.parts)
 
     @cached_property
     def reads(self) -> tuple[str, ...]:

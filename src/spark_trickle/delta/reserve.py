@@ -11,13 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_trickle.delta.segment import Part, Strategy
-from spark_trickle.ir.nodes import Node, Order, Project, TopK
-from spark_trickle.ir.scalars import ref, substitute
+from sqlglot import exp
+
+from spark_trickle.delta.segment import RESULT, Part, Strategy
+from spark_trickle.ir.nodes import Node, Order, Project, Scan, TopK
+from spark_trickle.ir.scalars import column_id, ref, substitute
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import fresh_ids
 
 RESERVE_PART = "__reserve"
+TOGETHER = (RESERVE_PART, RESULT)
+"""A reserve and the slice of it that is shown move in one step."""
 LARGEST = 10_000
 """A TopK of more rows, OFFSET included, is not kept by a reserve."""
 RESERVE = 100
@@ -57,29 +61,38 @@ def top_of(plan: Node) -> TopK | None:
     return plan if isinstance(plan, TopK) and not plan.partition_by else None
 
 
-def reserve_of(result: Part) -> Reserve | None:
-    """The reserve of a result that is a TopK."""
+def with_reserve(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Parts whose result is a TopK, with the reserve before it, which the result is a slice of."""
+    *segments, result = parts
     top = top_of(result.plan)
     if top is None:
-        return None
+        return parts
     ids = fresh_ids(result.plan)
-    inside = [(ids.copy(column), ref(column)) for column in top.columns]
-    shown = dict(zip((c.id for c in top.columns), (c for c, _ in inside), strict=True))
-    outside = _projected(result.plan, top)
-    outputs = [(ids.copy(column), expression) for column, expression in outside]
-    columns = tuple(c for c, _ in (*inside, *outputs))
-    plan = Project(top.input, (*inside, *outputs))
-    stored = tuple(replace(c, name=f"c{i}") for i, c in enumerate(columns))
-    plan = replace(
-        plan, outputs=tuple((s, e) for s, (_, e) in zip(stored, plan.outputs, strict=True))
-    )
-    order = tuple(replace(o, column=_renamed(shown[o.column.id], stored)) for o in top.order)
-    part = Part(RESERVE_PART, plan, stored, (), Strategy.ALGEBRA)
-    return Reserve(part, order, stored[len(inside) :], top.limit, top.offset)
+    inside = [(column, ref(column)) for column in top.columns]
+    outputs = [(ids.copy(c), e) for c, e in (*inside, *_projected(result.plan, top))]
+    stored = tuple(replace(c, name=f"c{i}") for i, (c, _) in enumerate(outputs))
+    plan = Project(top.input, tuple((s, e) for s, (_, e) in zip(stored, outputs, strict=True)))
+    reserve = Part(RESERVE_PART, plan, stored, (), Strategy.ALGEBRA)
+    scanned = tuple(ids.copy(column) for column in stored)
+    places = {column.id: place for place, column in enumerate(top.columns)}
+    order = tuple(replace(each, column=scanned[places[each.column.id]]) for each in top.order)
+    shown = zip(result.plan.columns, scanned[len(inside) :], strict=True)
+    slice = TopK(Scan(RESERVE_PART, scanned), order, top.limit, top.offset)
+    sliced = Project(slice, tuple((column, ref(kept)) for column, kept in shown))
+    return (*segments, reserve, replace(result, plan=sliced))
 
 
-def _renamed(column: Column, stored: Sequence[Column]) -> Column:
-    return next(s for s in stored if s.id == column.id)
+def reserve_of(parts: Sequence[Part]) -> Reserve | None:
+    """The reserve among parts, if there is one."""
+    top = top_of(parts[-1].plan) if parts else None
+    if top is None:
+        return None
+    part, result = parts[-2], parts[-1].plan
+    assert isinstance(result, Project)
+    stored = dict(zip((column.id for column in top.columns), part.columns, strict=True))
+    order = tuple(replace(each, column=stored[each.column.id]) for each in top.order)
+    outputs = tuple(stored[column_id(e)] for _, e in result.outputs if isinstance(e, exp.Column))
+    return Reserve(part, order, outputs, top.limit, top.offset)
 
 
 def _projected(plan: Node, top: TopK) -> list[tuple[Column, Any]]:

@@ -138,7 +138,10 @@ def test_top_k_is_offered_with_its_input() -> None:
     query = compiled("SELECT b, sum(c) AS s FROM t GROUP BY b ORDER BY s DESC LIMIT 3 OFFSET 1")
     assert query.topk is not None
     assert (query.topk.limit, query.topk.offset) == (3, 1)
-    assert {scan.source for scan in scans(query.topk.input)} == {"__segment_1"}
+    assert [part.name for part in query.parts] == ["__segment_1", "__reserve", "__result"]
+    reserve, result = query.parts[-2:]
+    assert {scan.source for scan in scans(reserve.plan)} == {"__segment_1"}
+    assert {scan.source for scan in scans(result.plan)} == {"__reserve"}
     assert compiled("SELECT a FROM t").topk is None
 
 

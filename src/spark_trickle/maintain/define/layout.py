@@ -37,7 +37,7 @@ def create_parts(
     cluster_by: Sequence[str] = (),
 ) -> None:
     """Make the tables of all parts into ``made``, in order: types may follow from earlier parts."""
-    parts = compiled.stored
+    parts = compiled.parts
     if len(parts) > 1:
         tx.create_schema(HIDDEN_SCHEMA, if_not_exists=True)
     token = uuid4().hex[:12]
@@ -117,7 +117,7 @@ def stored_parts(
 def stored(tables: dict[str, Table], compiled: CompiledQuery) -> dict[str, StoredPart]:
     if isinstance(compiled.verdict, FullOnly):
         return {RESULT: StoredPart(tables[RESULT], ())}
-    parts = {part.name: part for part in compiled.stored}
+    parts = {part.name: part for part in compiled.parts}
     return {
         name: StoredPart(
             tables[name],
@@ -138,7 +138,7 @@ def needs_state(
     if not stream.by_text or changed.by_text:
         return False
     compiled = compile(stream)
-    return not isinstance(compiled.verdict, FullOnly) and len(compiled.stored) > 1
+    return not isinstance(compiled.verdict, FullOnly) and len(compiled.parts) > 1
 
 
 def _is_single(part: Part, parts: dict[str, Part]) -> bool:

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, PartDelta, render
 from spark_trickle.delta.keys.needs import Need, Origins, by_deltas
-from spark_trickle.delta.reserve import Reserve
+from spark_trickle.delta.reserve import TOGETHER, Reserve
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.views import viewed
 from spark_trickle.errors import ExecutionError
@@ -82,8 +82,9 @@ class Computation:
 
     def full(self) -> None:
         """Every part anew; what is published is the difference to what is stored."""
-        for part in self.compiled.segments if self.reserve else self.compiled.parts:
-            self._apply(part.name, self._whole(part))
+        for part in self.compiled.parts:
+            if self.reserve is None or part.name not in TOGETHER:
+                self._apply(part.name, self._whole(part))
         if self.reserve is not None:
             self._refill(self.reserve)
 
@@ -114,7 +115,7 @@ class Computation:
             stored = self.stored[delta.part.name]
             if stored.single:
                 one_row(stored.table, self._scan(delta.part.name, Side.BEFORE).rows)
-            if delta.part.name != RESULT or self.reserve is None:
+            if self.reserve is None or delta.part.name not in TOGETHER:
                 self._apply(delta.part.name, self._exactly(delta))
         if self.reserve is not None:
             self._move(self.reserve, frozenset(changed) | self.applied.keys(), insert_only)
