@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-
-
-def _now() -> datetime:
-    """The moment it is, in UTC."""
-    return datetime.now(UTC)
+from functools import partial
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ class Settings:
     time_zone: str | None = None
     """The lake's time zone. None: that of a session which the process has, UTC for one started here;
     a session given to ``connect`` keeps its own."""
-    clock: Callable[[], datetime] = field(default=_now, repr=False)
+    clock: Callable[[], datetime] = field(default=partial(datetime.now, UTC), repr=False)
     """What time it is, with its zone: the clock that temporal filters of stream tables go by."""
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of an object store: ``endpoint``, ``region``, ``access_key``, ``secret_key``, ``session_token``,

@@ -30,10 +30,10 @@ from spark_trickle.maintain.immediate.reconciling import reconcile
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind_in
-from spark_trickle.maintain.records.bound import bind_older, has_unbound
 from spark_trickle.maintain.records.history import RefreshReport, history
 from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.needed import Needed, needed
+from spark_trickle.maintain.records.older import bind_older, has_unbound
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
 from spark_trickle.maintain.refresh.lenient import without_open
