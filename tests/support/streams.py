@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_trickle import Lake
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.refresh.by_text import verified_frame
-from spark_trickle.maintain.refresh.pinned import source_size
+from spark_trickle.maintain.refresh.job import source_size
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import TableName
 from support.lakes import located, rows_of

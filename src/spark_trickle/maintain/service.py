@@ -36,9 +36,8 @@ from spark_trickle.maintain.records.needed import Needed, needed
 from spark_trickle.maintain.records.older import bind_older, has_unbound
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
+from spark_trickle.maintain.refresh.job import out_of_service, source_size
 from spark_trickle.maintain.refresh.lenient import without_open
-from spark_trickle.maintain.refresh.outcome import out_of_service
-from spark_trickle.maintain.refresh.pinned import source_size
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.schedule import schedules

@@ -11,7 +11,7 @@ import pytest
 
 from spark_trickle import Lake, connect
 from spark_trickle.maintain.gather import finding, nearby
-from spark_trickle.maintain.refresh import pinned
+from spark_trickle.maintain.refresh import job as pinned
 from spark_trickle.spark import constants, run
 from support.streams import refreshed
 

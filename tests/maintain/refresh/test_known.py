@@ -9,7 +9,6 @@ import pytest
 
 import spark_trickle
 from spark_trickle import Lake
-from spark_trickle.maintain.records import known
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.storage.catalog.database import Connection
@@ -97,8 +96,8 @@ def test_what_was_rolled_back_is_not_remembered(dry_lake: Lake) -> None:
 
 def test_only_a_few_states_are_kept(dry_lake: Lake) -> None:
     (stream,) = make(dry_lake, ["s"])
-    for number in range(2 * known._LAKES):
+    for number in range(2 * records._LAKES):
         with dry_lake._catalog.writing() as connection:
             records.save(connection, replace(stream, generation=number))
         load(dry_lake)
-    assert len(known._states) <= known._LAKES
+    assert len(records._states) <= records._LAKES

@@ -38,8 +38,7 @@ from spark_trickle.maintain.records.history import RefreshReport, add_history
 from spark_trickle.maintain.records.streams import ACTIVE, Dependency, StreamTable
 from spark_trickle.maintain.refresh.by_text import text_frame
 from spark_trickle.maintain.refresh.filling import RefreshJob, fill
-from spark_trickle.maintain.refresh.outcome import Phases, first_report
-from spark_trickle.maintain.refresh.pinned import Pinned
+from spark_trickle.maintain.refresh.job import Phases, Pinned, first_report
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.timed.asking import by_spark

@@ -21,7 +21,7 @@ from spark_trickle.storage.records import HIDDEN_SCHEMA, NewColumn, Table, Table
 from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from spark_trickle.maintain.refresh.pinned import Pinned
+    from spark_trickle.maintain.refresh.job import Pinned
     from spark_trickle.spark.run import Run
 
 Types = Callable[[Part], list[tuple[str, str]]]

@@ -27,7 +27,7 @@ from spark_trickle.maintain.records.behind import behind, behind_in
 from spark_trickle.maintain.records.fast_paths import fast_path_of
 from spark_trickle.maintain.records.history import RefreshReport, add_history
 from spark_trickle.maintain.records.streams import StreamTable
-from spark_trickle.maintain.refresh.pinned import pinned_source
+from spark_trickle.maintain.refresh.job import pinned_source
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.storage.files import positions

@@ -18,8 +18,7 @@ from spark_trickle.maintain.records.behind import behind
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.streams import IMMEDIATE, StreamTable
 from spark_trickle.maintain.refresh.filling import RefreshJob, fill
-from spark_trickle.maintain.refresh.outcome import Phases, first_report
-from spark_trickle.maintain.refresh.pinned import pinned_source, source_size
+from spark_trickle.maintain.refresh.job import Phases, first_report, pinned_source, source_size
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.watch import tracing

@@ -11,7 +11,7 @@ from spark_trickle.errors import CommitConflictError
 from spark_trickle.maintain.immediate.fast import NOTE
 from spark_trickle.maintain.immediate.followers import Kept
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.refresh.outcome import save_refreshes
+from spark_trickle.maintain.refresh.job import save_refreshes
 from spark_trickle.storage.records import Table, TableName
 from spark_trickle.storage.versions.commit import Record
 from spark_trickle.storage.versions.participants import Late

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_trickle.maintain.records import known
 from spark_trickle.maintain.records.bound import Binding
+from spark_trickle.maintain.records.streams import draw_stamp
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection
 
@@ -29,7 +29,7 @@ def bind_older(catalog: Catalog, connection: Connection) -> None:
     """Give stream tables of lakes older than bindings the one of their frontier, or else of now."""
     ends = connection.execute("SELECT min(snapshot_id), max(snapshot_id) FROM ducklake_snapshot")
     (oldest, newest), *_ = ends
-    known.draw(connection)
+    draw_stamp(connection)
     for stream, source, version in connection.execute(_UNBOUND):
         at = version if oldest <= version <= newest else newest
         table = catalog.structure_in(connection, at).find(source)

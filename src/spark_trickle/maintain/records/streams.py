@@ -2,22 +2,100 @@
 
 Tables are named by their uuid, which survives renames and tells a table from a later one of the
 same name. Contents, private state, frontier and history change in one catalog transaction.
+
+What was read before is kept, so that a lake with many stream tables is not read at each statement. Law:
+a stamp stands for one state of all records but their frontiers. Whoever writes a record draws a new
+stamp at random in the same catalog transaction, so that no two states of any lake share one, not even
+where a transaction was rolled back. Frontiers, clocks among them, move with every refresh and are
+read each time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from spark_trickle.maintain.records import known
 from spark_trickle.maintain.records.bound import Binding, bound_from_json
 from spark_trickle.maintain.records.history import create_totals, history
 from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.storage.records import TableName
 from spark_trickle.storage.versions.transaction import Connection
+
+_STAMP = "CREATE TABLE IF NOT EXISTS trickle_stamp (stamp BIGINT NOT NULL)"
+_LAKES = 8
+"""So many states are kept: one for each lake that is open, and a few that are being made."""
+_FEW = 100
+"""So many are looked for by name, more are read with all others."""
+_states: OrderedDict[int, dict[str, StreamTable]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def draw_stamp(connection: Connection) -> None:
+    """Say that a record is written."""
+    if not connection.has_table("trickle_stamp"):
+        connection.execute(_STAMP)
+    connection.execute("DELETE FROM trickle_stamp")
+    connection.execute("INSERT INTO trickle_stamp VALUES (?)", (secrets.randbits(62),))
+
+
+def stamp_of(connection: Connection) -> int | None:
+    """What stands for the records now; None in a lake that was written before there were stamps."""
+    if not connection.has_table("trickle_stamp"):
+        return None
+    rows = connection.execute("SELECT stamp FROM trickle_stamp")
+    return int(rows[0][0]) if rows else None
+
+
+def _keep(stamp: int | None, streams: Sequence[StreamTable]) -> None:
+    """Remember all stream tables of a lake."""
+    if stamp is None:
+        return
+    with _lock:
+        _states[stamp] = {stream.uuid: stream for stream in streams}
+        while len(_states) > _LAKES:
+            _states.popitem(last=False)
+
+
+def _recall(
+    connection: Connection, stamp: int | None, wanted: Callable[[StreamTable], bool] | None = None
+) -> list[StreamTable] | None:
+    """All stream tables, or those that are wanted for anything but their frontiers, as they are now;
+    None if they must be read."""
+    with _lock:
+        state = _states.get(stamp) if stamp is not None else None
+        if state is None or stamp is None:
+            return None
+        _states.move_to_end(stamp)
+    chosen = [each for each in state.values() if wanted is None or wanted(each)]
+    few = len(chosen) <= _FEW
+    where = f" WHERE stream_uuid IN ({', '.join('?' * len(chosen))})" if few else ""
+    given = [stream.uuid for stream in chosen] if few else []
+    if not chosen:
+        return []
+    rows = connection.execute(
+        f"SELECT stream_uuid, source_uuid, version FROM trickle_source{where}", given
+    )
+    versions = {(stream, source): version for stream, source, version in rows}
+    clocks: dict[str, int] = {}
+    if any(stream.clock is not None for stream in chosen):
+        ticked = f"SELECT stream_uuid, clock FROM trickle_clock{where}"
+        clocks = dict(connection.execute(ticked, given))
+    found = []
+    for stream in chosen:
+        uuid, moment = stream.uuid, clocks.get(stream.uuid)
+        same = all(versions[uuid, source.uuid] == source.version for source in stream.sources)
+        if not same or stream.clock != moment:
+            moved = tuple(replace(s, version=versions[uuid, s.uuid]) for s in stream.sources)
+            stream = state[uuid] = replace(stream, sources=moved, clock=moment)
+        found.append(stream)
+    return found
+
 
 ACTIVE, SUSPENDED, ERROR = "ACTIVE", "SUSPENDED", "ERROR"
 FULL, IMMEDIATE = "FULL", "IMMEDIATE"
@@ -43,7 +121,7 @@ TABLES = (
          effective_mode VARCHAR NOT NULL, report VARCHAR NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS trickle_meaning (
          stream_uuid VARCHAR PRIMARY KEY, meaning VARCHAR NOT NULL)""",
-    known.TABLE,
+    _STAMP,
     """CREATE INDEX IF NOT EXISTS trickle_refresh_by_table
          ON trickle_refresh (stream_uuid, effective_mode, started_at)""",
     """CREATE INDEX IF NOT EXISTS trickle_refresh_by_time
@@ -162,19 +240,19 @@ def load(connection: Connection, only: str | None = None) -> list[StreamTable]:
     """All stream tables, or the one with a uuid, in the order of their names."""
     if not connection.has_table("trickle_stream_table"):
         return []
-    stamp = known.stamp(connection)
-    found = known.recall(connection, stamp, None if only is None else lambda s: s.uuid == only)
+    stamp = stamp_of(connection)
+    found = _recall(connection, stamp, None if only is None else lambda s: s.uuid == only)
     if found is None:
         found = _read(connection, only)
         if only is None:
-            known.keep(stamp, found)
+            _keep(stamp, found)
     return found
 
 
 def load_some(connection: Connection, wanted: Callable[[StreamTable], bool]) -> list[StreamTable]:
     """Those of all stream tables that are wanted, whatever their frontiers."""
-    stamp = known.stamp(connection) if connection.has_table("trickle_stream_table") else None
-    found = known.recall(connection, stamp, wanted)
+    stamp = stamp_of(connection) if connection.has_table("trickle_stream_table") else None
+    found = _recall(connection, stamp, wanted)
     return list(filter(wanted, load(connection))) if found is None else found
 
 
@@ -290,7 +368,7 @@ def save(connection: Connection, table: StreamTable) -> None:
 
 def forget(connection: Connection, uuid: str) -> None:
     """Remove the record; the history stays."""
-    known.draw(connection)
+    draw_stamp(connection)
     connection.execute("DELETE FROM trickle_stream_table WHERE uuid = ?", (uuid,))
     for kind in ("source", "bound", "meaning", "fast_path", "clock"):
         connection.execute(f"DELETE FROM trickle_{kind} WHERE stream_uuid = ?", (uuid,))

@@ -13,7 +13,7 @@ from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.postgres import table_columns
 from spark_trickle.maintain.records.streams import StreamTable
-from spark_trickle.maintain.refresh.pinned import Pinned, PinnedState
+from spark_trickle.maintain.refresh.job import Pinned, PinnedState
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import parse_query
 from spark_trickle.sql.pg.queries import PgColumns

@@ -13,8 +13,7 @@ from spark_trickle.ir.types import Side
 from spark_trickle.maintain.gather.finding import domain
 from spark_trickle.maintain.records.history import RefreshReport, measured
 from spark_trickle.maintain.records.streams import StreamTable
-from spark_trickle.maintain.refresh.outcome import StagedRefresh
-from spark_trickle.maintain.refresh.pinned import Pinned, source_size
+from spark_trickle.maintain.refresh.job import Pinned, StagedRefresh, source_size
 from spark_trickle.maintain.refresh.strategy import Choice, choose
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import ScanPlan

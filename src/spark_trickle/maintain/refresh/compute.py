@@ -31,7 +31,7 @@ from spark_trickle.maintain.gather.nearby import (
     nearby,
 )
 from spark_trickle.maintain.refresh import locally
-from spark_trickle.maintain.refresh.pinned import Pinned
+from spark_trickle.maintain.refresh.job import Pinned
 from spark_trickle.maintain.refresh.reserve import MovedReserve, check, fill, in_memory, move
 from spark_trickle.maintain.refresh.whole import FEW, compared, difference, few
 from spark_trickle.maintain.timed.change import TimedDelta, only_inserted

@@ -15,15 +15,16 @@ from spark_trickle.maintain.define.layout import stored_parts
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.compute import Computation
-from spark_trickle.maintain.refresh.outcome import (
+from spark_trickle.maintain.refresh.job import (
     NOTHING,
     Phases,
+    Pinned,
     StagedRefresh,
     bugs_told,
     may_differ,
     moved_record,
+    source_size,
 )
-from spark_trickle.maintain.refresh.pinned import Pinned, source_size
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.refresh.whole import by_text
 from spark_trickle.maintain.timed.clocks import Clocks

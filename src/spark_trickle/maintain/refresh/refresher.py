@@ -30,19 +30,20 @@ from spark_trickle.maintain.records.history import RefreshReport, add_history
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.choosing import bounded, cheapest, ruled
 from spark_trickle.maintain.refresh.filling import RefreshJob, fill
-from spark_trickle.maintain.refresh.outcome import (
+from spark_trickle.maintain.refresh.job import (
     NOTHING,
     Phases,
+    Pinned,
     StagedRefresh,
     failed,
     first_report,
     may_differ,
     nothing,
+    pinned_source,
     save_refreshes,
     unmoved,
     with_clocks,
 )
-from spark_trickle.maintain.refresh.pinned import Pinned, pinned_source
 from spark_trickle.maintain.refresh.strategy import CANCELLED, Choice
 from spark_trickle.maintain.timed.asking import clocks_by
 from spark_trickle.maintain.timed.clocks import Clocks, clocks, micros

@@ -21,8 +21,7 @@ from spark_trickle.maintain.apply.locating import READ_HERE, subtract
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.by_text import whole_frame
-from spark_trickle.maintain.refresh.outcome import same_columns
-from spark_trickle.maintain.refresh.pinned import Pinned, source_size
+from spark_trickle.maintain.refresh.job import Pinned, same_columns, source_size
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.read.reader import net, read_scan
 from spark_trickle.storage.records import WEIGHT, ScanPlan, Table, TableName

@@ -29,7 +29,7 @@ from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.streams import StreamTable
-from spark_trickle.maintain.refresh.outcome import (
+from spark_trickle.maintain.refresh.job import (
     StagedRefresh,
     failed,
     followed_report,

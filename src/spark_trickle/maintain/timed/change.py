@@ -14,7 +14,7 @@ from spark_trickle.ir.nodes import Negate, Node, Scan, UnionAll
 from spark_trickle.ir.types import Column, Side
 from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.lower.query import lower_delta
-from spark_trickle.maintain.refresh.pinned import CHANGE_BYTES, CHANGES, Pinned
+from spark_trickle.maintain.refresh.job import CHANGE_BYTES, CHANGES, Pinned
 from spark_trickle.maintain.timed.clocks import TimedSource, ranges
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.ranges import inside
