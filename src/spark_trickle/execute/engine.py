@@ -95,11 +95,10 @@ class Engine:
         from spark_trickle.spark.sessions.desks import Desks
         from spark_trickle.spark.sessions.functions import check
 
-        spark = self._shared()
         if called:
-            check(spark, meaning.functions, called)
+            check(self._shared(), meaning.functions, called)
         if self._desks is None:
-            self._desks = Desks(self.holder)
+            self._desks = Desks(self.holder, self._shared)
         return Run(self._desks, meaning, self.settings, self.catalog.files, tx)
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from spark_trickle.errors import UnsupportedQueryError
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.settings import Settings
+from spark_trickle.spark.sessions.session import SessionHolder
 from support.streams import assert_exact, refreshed, rows
 
 pytestmark = pytest.mark.spark
@@ -153,6 +154,13 @@ def test_few_spark_queries_per_refresh(shop: Lake, monkeypatch: pytest.MonkeyPat
     for name in ("one", "three"):
         report = refreshed(shop, name, "DIFFERENTIAL")
         assert (report.engine, report.spark_queries) == ("local", 0)
+    shop.sql("INSERT INTO orders VALUES (6, 'eve', 4)")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            SessionHolder, "spark", property(lambda _: pytest.fail("Spark was asked for"))
+        )
+        for name in ("one", "three"):
+            assert shop.refresh_stream_table(name).engine == "local"
     on_spark(shop)
     shop.sql("DELETE FROM orders WHERE id = 2")
     for name in ("one", "three"):

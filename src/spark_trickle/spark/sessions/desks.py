@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import RLock
 from time import monotonic
@@ -85,8 +85,12 @@ class Desk:
 class Desks:
     """The desks of one lake."""
 
-    def __init__(self, holder: SessionHolder) -> None:
+    def __init__(
+        self, holder: SessionHolder, spark: Callable[[], SparkSession] | None = None
+    ) -> None:
+        """``spark``: gives the user's session when one is needed, for work that never needs one."""
         self._holder = holder
+        self._spark = spark or (lambda: holder.spark)
         self._frames: dict[SparkSession, Frames] = {}
 
     def pace(self, bytes: int) -> str:
@@ -100,7 +104,7 @@ class Desks:
 
     def desk(self, meaning: Meaning, pace: str) -> Desk:
         """A session of this meaning; functions are those that the user's session has now."""
-        session = derived(self._holder.spark, meaning, pace)
+        session = derived(self._spark(), meaning, pace)
         with _DERIVING:
             if session not in self._frames:
                 self._frames[session] = Frames(session)
