@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from bench import idle, immediate, small, storage, stream_tables
+from bench import growth, idle, immediate, small, storage, stream_tables
 from bench.figures import Figure, console
 
-PARTS = ("idle", "small", "storage", "streams", "immediate")
+PARTS = ("idle", "small", "growth", "storage", "streams", "immediate")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -52,6 +52,7 @@ def main() -> None:
         parts = {
             "idle": lambda: idle.run(Path(folder)),
             "small": lambda: small.run(Path(folder), options.repeat),
+            "growth": lambda: growth.run(Path(folder), options.repeat),
             "storage": lambda: storage.run(Path(folder), options.rows, options.repeat),
             "streams": lambda: stream_tables.run(Path(folder), options.rows, options.repeat),
             "immediate": lambda: immediate.run(Path(folder), options.repeat),

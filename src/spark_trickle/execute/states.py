@@ -9,7 +9,7 @@ from spark_trickle.errors import BindError, NotFoundError
 from spark_trickle.statements.text.cursor import Name
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import DEFAULT_SCHEMA, ScanPlan, Table, TableName
-from spark_trickle.storage.versions.history import moment_of
+from spark_trickle.storage.versions.history import committed_by
 from spark_trickle.storage.versions.transaction import Transaction
 
 
@@ -70,12 +70,9 @@ def table_name(name: Name) -> TableName:
 def version_at(catalog: Catalog, moment: datetime) -> int:
     """The newest version that was committed at or before ``moment``."""
     with catalog.reading() as connection:
-        rows = connection.execute(
-            "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id DESC"
-        )
-    for version, committed in rows:
-        if moment_of(committed) <= moment:
-            return int(version)
+        found = committed_by(connection, moment)
+    if found is not None:
+        return found
     raise BindError(
         f"the lake has no version as old as {moment.isoformat(sep=' ')}",
         hint=f"the oldest version that can be read is {catalog.oldest_version()}",

@@ -9,8 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from spark_trickle.display import html_rows
+from spark_trickle.storage.file_records import Bounds, DataFile, Files
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.spelling import spelled, split
+
+__all__ = ["Bounds", "DataFile", "Files"]
 
 ROW_ID = "__row_id"
 """Name of the row id column of inlined rows in plans."""
@@ -199,22 +202,6 @@ class Said:
     extra: str | None = None
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """What is known of one column's values in one file. Bounds are inclusive, not always tight."""
-
-    low: Any = None
-    """A lower bound of the values that are neither NULL nor NaN, or None: not known. Dates and
-    timestamps are numbers: days and microseconds since 1970."""
-    high: Any = None
-    nulls: int | None = None
-    """How many NULLs, or None: not known."""
-    values: int | None = None
-    """How many values that are not NULL, or None: not known."""
-    nan: bool | None = None
-    """Whether there is a NaN, or None: not known."""
-
-
 Condition = tuple[Any, Any] | Iterable[Any]
 """``(low, high)``, inclusive, None for open; or a set, list or array of wanted values (NULL included)."""
 
@@ -224,57 +211,13 @@ Ranges = tuple[tuple[str, int | None, int | None], ...]
 1970), None for open; NULL lies in no range."""
 
 
-def _no_positions() -> pa.Array:
-    return pa.array([], pa.int64())
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A Parquet file as one version sees it."""
-
-    id: int
-    """Negative while the file is staged in a transaction."""
-    path: str
-    """Absolute path or URI, in the spelling of ``FileSystem``."""
-    rows: int
-    """Rows in the file, dead ones included."""
-    bytes: int
-    row_id_start: int | None
-    begin: int
-    live: int = 0
-    """Rows that the planned version sees."""
-    deleted: pa.Array = field(default_factory=_no_positions, compare=False)
-    """Positions (int64, sorted, from 0) that are dead at the planned version."""
-    has_row_ids: bool = False
-    """Row ids are in the column ``FILE_ROW_ID``; otherwise row id = row_id_start + position."""
-    inserted_after: int | None = None
-    """If set, only rows with ``FILE_VERSION`` > this are meant."""
-    inserted_through: int | None = None
-    """If set, only rows with ``FILE_VERSION`` <= this are meant."""
-    missing: frozenset[int] = frozenset()
-    """Ids of the table's columns that the file lacks: they read as ``initial_default``."""
-    bounds: Mapping[int, Bounds] = field(default_factory=dict, compare=False)
-    """By column id; a column that is not there has unknown bounds."""
-    names: frozenset[tuple[int, str]] | None = None
-    """Of a file without field ids: column ids with the names that the columns have in it."""
-
-    @property
-    def by_name(self) -> bool:
-        return self.names is not None
-
-    @property
-    def filtered(self) -> bool:
-        """Whether rows must be chosen by ``FILE_VERSION``."""
-        return self.inserted_after is not None or self.inserted_through is not None
-
-
 @dataclass(frozen=True)
 class ScanPlan:
     """All there is to read for a table at a version (or inside a transaction)."""
 
     table: Table
     version: int
-    files: tuple[DataFile, ...]
+    files: Files | tuple[DataFile, ...]
     inlined: pa.Table
     """Rows kept in the catalog: the table's columns and ``ROW_ID``."""
     within: Ranges = ()
@@ -283,19 +226,36 @@ class ScanPlan:
     @property
     def rows(self) -> int:
         """How many there are; at most, where the plan has ranges."""
-        return sum(f.live for f in self.files) + int(self.inlined.num_rows)
+        files = self.files
+        live = files.live if isinstance(files, Files) else sum(f.live for f in files)
+        return live + int(self.inlined.num_rows)
 
     @property
     def bytes(self) -> int:
         """Bytes of the files, the inlined rows apart."""
-        return sum(f.bytes for f in self.files)
+        files = self.files
+        return files.bytes if isinstance(files, Files) else sum(f.bytes for f in files)
 
     def prune(self, conditions: Mapping[str, Condition]) -> ScanPlan:
         """The plan without the files that cannot hold a row that meets all conditions."""
-        from spark_trickle.storage.read.pruning import by_column, keeps
+        from spark_trickle.storage.read.pruning import by_column, kept
 
-        wanted = by_column(self.table, conditions)
-        return replace(self, files=tuple(f for f in self.files if keeps(f, wanted)))
+        return replace(self, files=kept(self.files, [by_column(self.table, conditions)]))
+
+    def ends(self, column: Column) -> tuple[Any, Any]:
+        """The lowest low and the highest high of a column in the files, as far as they are known."""
+        if isinstance(self.files, Files):
+            return self.files.ends(column)
+        found = [b for f in self.files if (b := f.bounds.get(column.id)) is not None]
+        lows = (bounds.low for bounds in found if bounds.low is not None)
+        highs = (bounds.high for bounds in found if bounds.high is not None)
+        return min(lows, default=None), max(highs, default=None)
+
+    def prune_to_any(self, sets: Iterable[Mapping[str, Condition]]) -> ScanPlan:
+        """The plan without the files that cannot hold a row that meets all conditions of one set."""
+        from spark_trickle.storage.read.pruning import by_column, kept
+
+        return replace(self, files=kept(self.files, [by_column(self.table, s) for s in sets]))
 
 
 @dataclass(frozen=True)

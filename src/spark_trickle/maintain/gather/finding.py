@@ -215,23 +215,17 @@ class ScanFinder:
 
 def pruned(plan: ScanPlan, restrictions: Sequence[Restriction]) -> ScanPlan:
     """Without the files in which no row meets a restriction."""
-    if len(plan.files) < 2:
-        return plan
-    kept = {file.id for restriction in restrictions for file in plan.prune(restriction).files}
-    return replace(plan, files=tuple(file for file in plan.files if file.id in kept))
+    return plan if len(plan.files) < 2 else plan.prune_to_any(restrictions)
 
 
 def domain(plan: ScanPlan, name: str) -> float:
     """About how many values a column may have: those between its ends, if they can be counted."""
     column = plan.table.column(name)
     assert column is not None
-    ends = [bounds for f in plan.files if (bounds := f.bounds.get(column.id)) is not None]
-    lows = [bounds.low for bounds in ends if bounds.low is not None]
-    highs = [bounds.high for bounds in ends if bounds.high is not None]
+    low, high = plan.ends(column)
     guess = max(1.0, plan.rows / 10)
-    if not lows or not highs:
+    if low is None or high is None:
         return guess
-    low, high = min(lows), max(highs)
     if isinstance(low, bool):
         return 2.0
     if column.type == "date":

@@ -196,7 +196,9 @@ def staleness(catalog: Catalog, stream: StreamTable) -> float:
         return 0.0
     with catalog.reading() as connection:
         rows = connection.execute(
-            "SELECT min(snapshot_time) FROM ducklake_snapshot WHERE snapshot_id > ?", (min(behind),)
+            "SELECT snapshot_time FROM ducklake_snapshot WHERE snapshot_id > ? "
+            "ORDER BY snapshot_id LIMIT 1",
+            (min(behind),),
         )
     return max(0.0, time.time() - moment_of(rows[0][0]))
 

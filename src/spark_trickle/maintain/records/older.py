@@ -6,6 +6,7 @@ from spark_trickle.maintain.records.bound import Binding
 from spark_trickle.maintain.records.streams import draw_stamp
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.catalog.structure import version_range
 
 
 def has_unbound(connection: Connection) -> bool:
@@ -27,8 +28,7 @@ _UNBOUND = (
 
 def bind_older(catalog: Catalog, connection: Connection) -> None:
     """Give stream tables of lakes older than bindings the one of their frontier, or else of now."""
-    ends = connection.execute("SELECT min(snapshot_id), max(snapshot_id) FROM ducklake_snapshot")
-    (oldest, newest), *_ = ends
+    oldest, newest = version_range(connection)
     draw_stamp(connection)
     for stream, source, version in connection.execute(_UNBOUND):
         at = version if oldest <= version <= newest else newest

@@ -15,6 +15,7 @@ from spark_trickle.maintain.schedule.due import NEVER, Past, Planned
 from spark_trickle.maintain.schedule.leases import Lease
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.catalog.structure import version_range
 from spark_trickle.storage.versions import conflicts
 
 _SIGNATURE = """SELECT (SELECT max(snapshot_id) FROM ducklake_snapshot),
@@ -71,7 +72,7 @@ class Lookout:
 
     def look(self) -> Known:
         with self._catalog.reading() as connection:
-            oldest, version = _bounds(connection)
+            oldest, version = version_range(connection)
             tables = records.load(connection)
             leases = leasing.load(connection)
             self._note_changes(connection, tables, version)
@@ -134,8 +135,3 @@ class Lookout:
             elif lease.tries > tries:
                 at = now - lease.seconds
             self._tried[table.uuid] = (lease.tries, min(at, now))
-
-
-def _bounds(connection: Connection) -> tuple[int, int]:
-    row = connection.execute("SELECT min(snapshot_id), max(snapshot_id) FROM ducklake_snapshot")[0]
-    return int(row[0]), int(row[1])

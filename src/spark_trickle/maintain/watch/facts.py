@@ -58,7 +58,10 @@ def state(catalog: Catalog, known: Known) -> Observed:
         newest = _newest(connection) if known.tables else {}
         moves = _moves(connection, known)
         times: dict[int, Any] = dict(
-            connection.execute("SELECT snapshot_id, snapshot_time FROM ducklake_snapshot")
+            connection.execute(
+                "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot WHERE snapshot_id >= ?",
+                (min((number for number, _ in moves), default=known.version),),
+            )
         )
         structure = catalog.structure_in(connection, known.version)
     uuids = {table.id: table.uuid for table in structure.tables.values()}

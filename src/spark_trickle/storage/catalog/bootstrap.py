@@ -80,9 +80,16 @@ _COMMON = {
 _INDEXES = {
     "trickle_data_file_begin": "ducklake_data_file (table_id, begin_snapshot)",
     "trickle_data_file_end": "ducklake_data_file (table_id, end_snapshot)",
+    "trickle_data_file_partial": "ducklake_data_file (table_id, partial_max)",
     "trickle_delete_file_table": "ducklake_delete_file (table_id, data_file_id)",
+    "trickle_delete_file_begin": "ducklake_delete_file (table_id, begin_snapshot)",
+    "trickle_delete_file_end": "ducklake_delete_file (table_id, end_snapshot)",
+    "trickle_delete_file_partial": "ducklake_delete_file (table_id, partial_max)",
+    "trickle_delete_file_file": "ducklake_delete_file (data_file_id)",
     "trickle_file_stats": "ducklake_file_column_stats (data_file_id)",
+    "trickle_file_stats_column": "ducklake_file_column_stats (table_id, column_id, data_file_id)",
     "trickle_columns": "ducklake_column (table_id, begin_snapshot)",
+    "trickle_scheduled": "ducklake_files_scheduled_for_deletion (path)",
 }
 
 
@@ -128,6 +135,18 @@ def add_indexes(connection: Connection) -> None:
     """Indexes that plans need; DuckDB does not mind them."""
     for name, target in _INDEXES.items():
         connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {target}")
+
+
+def lacks_indexes(connection: Connection) -> bool:
+    """Whether the catalog was made by another program, or an older release."""
+    marks = ", ".join("?" * len(_INDEXES))
+    sql = f"SELECT count(*) FROM sqlite_master WHERE type = 'index' AND name IN ({marks})"
+    if connection.kind == "postgres":
+        sql = (
+            "SELECT count(*) FROM pg_indexes WHERE schemaname = current_schema() "
+            f"AND indexname IN ({marks})"
+        )
+    return int(connection.execute(sql, tuple(_INDEXES))[0][0]) < len(_INDEXES)
 
 
 def check(connection: Connection, name: str) -> str:

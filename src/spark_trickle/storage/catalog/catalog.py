@@ -10,6 +10,7 @@ from spark_trickle.errors import (
     NotFoundError,
     ReadOnlyError,
     SourceChangedError,
+    TransientError,
     UserError,
 )
 from spark_trickle.settings import Settings
@@ -47,7 +48,7 @@ class Catalog:
         self.settings = settings
         self.files = files
         self.database = database
-        self.planner = Planner()
+        self.planner = Planner(self.reading)
         self.last_moves = conflicts.LastMoves()
         self._plans = Plans(self.planner, self.last_moves)
         self.participants: list[Participant] = []
@@ -247,10 +248,7 @@ class Catalog:
     # Inside
 
     def _bounds(self, connection: Connection) -> tuple[int, int]:
-        row = connection.execute(
-            "SELECT min(snapshot_id), max(snapshot_id) FROM ducklake_snapshot"
-        )[0]
-        oldest, newest = int(row[0]), int(row[1])
+        oldest, newest = structure.version_range(connection)
         self._plans.see(connection, newest)
         return oldest, newest
 
@@ -302,6 +300,10 @@ def _prepared(
                 bootstrap.add_indexes(connection)
     with database.reading() as connection:
         stored = bootstrap.check(connection, database.name)
+        slow = bootstrap.lacks_indexes(connection)
+    if slow:  # who may not, or must not wait, does without
+        with suppress(ReadOnlyError, TransientError), database.writing() as connection:
+            bootstrap.add_indexes(connection)
     folder = as_folder(places.data_folder(stored, data_path, usual))
     if not same_folder(folder, stored):
         with suppress(ReadOnlyError), database.writing() as connection:

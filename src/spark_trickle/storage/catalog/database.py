@@ -22,6 +22,7 @@ from spark_trickle.errors import (
 from spark_trickle.storage.catalog.read_only import ReadOnlySqlite, may_write
 
 Row = tuple[Any, ...]
+_PART = 500
 
 
 class Connection(Protocol):
@@ -65,6 +66,13 @@ class Database(Protocol):
 def quoted(name: str) -> str:
     """An SQL identifier, quoted."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def in_parts(values: Sequence[Any]) -> Iterator[tuple[Sequence[Any], str]]:
+    """Values in parts that fit one statement, each with its placeholders."""
+    for start in range(0, len(values), _PART):
+        part = values[start : start + _PART]
+        yield part, ", ".join("?" * len(part))
 
 
 class Pool:

@@ -12,11 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.manifest.file_list import FileList
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table
-from spark_trickle.storage.versions import conflicts, feed, preimages
+from spark_trickle.storage.versions import conflicts, feed, listing, preimages
 from spark_trickle.storage.versions.planning import Planner
 
 _PLANS = 256
+_REARRANGED = frozenset((*conflicts.COMPACTED, *conflicts.SHAPED))
+"""What changes more of a table's files than the catalog says of the version."""
 VersionRange = tuple[int, int]
 """The oldest and the newest version, as a connection sees them."""
 
@@ -29,6 +32,8 @@ class Plans:
         self._moves = moves
         self._seen = -1
         self._plans: OrderedDict[tuple[Any, ...], ScanPlan | ChangePlan] = OrderedDict()
+        self._files: OrderedDict[int, tuple[int, FileList]] = OrderedDict()
+        """By table: the newest version whose files are known, and these."""
         self._lock = threading.Lock()
 
     def scan(
@@ -45,7 +50,7 @@ class Plans:
         self, connection: Connection, table: Table, before: int, after: int, bounds: VersionRange
     ) -> ChangePlan:
         """The change of a table that was there before."""
-        self._moves.since(connection, before, bounds[1])
+        self._moves.near(connection, before, bounds[1])
         if self._stamp(connection, table, after, bounds) <= before:
             return ChangePlan(table, before, after, (), feed.weighted(table, []))
         return self.changes_of_new(connection, table, before, after)
@@ -67,9 +72,10 @@ class Plans:
         if newest == self._seen:
             return
         if self._seen >= 0 and self._plans:
-            self._moves.since(connection, self._seen, newest)
+            first = self._moves.near(connection, self._seen, newest)
             with self._lock:
-                for key in [k for k in self._plans if self._rewritten(k[1])]:
+                unknown = first > self._seen
+                for key in [k for k in self._plans if unknown or self._rewritten(k[1])]:
                     del self._plans[key]
         self._seen = newest
 
@@ -81,30 +87,52 @@ class Plans:
         self, connection: Connection, table: Table, version: int, bounds: VersionRange
     ) -> int:
         """The version since which the table has been as it is at ``version``, as far as it is known."""
-        first = self._moves.since(connection, version, bounds[1])
+        first = self._moves.near(connection, version, bounds[1])
         last = self._moves.of(table.id, first)
         return last if last <= version else version
 
     def _planned(
         self, connection: Connection, table: Table, version: int, bounds: VersionRange
     ) -> ScanPlan:
-        """A plan made anew or, if only rows in the catalog changed, from the newest of the table.
+        """A plan from what changed since the newest of the table, or made anew.
 
         What went before the oldest version is no longer there to be seen going.
         """
+        files = self._listed(connection, table, version, bounds)
         key = ("newest", table.id)
         plan = self._cached(key)
-        if isinstance(plan, ScanPlan) and plan.table == table:
-            self._moves.since(connection, plan.version, bounds[1])
-            filed = self._moves.of(table.id, 0, lambda kind: kind not in conflicts.INLINED)
-            if filed <= plan.version and bounds[0] <= plan.version <= version:
-                plan = self._planner.advanced(connection, plan, version)
-                self._keep(key, plan)
-                return plan
-        plan = self._planner.scan(connection, table, version)
-        if plan.inlined.num_rows and not plan.files:
-            self._keep(key, plan)
-        return plan
+        follows = isinstance(plan, ScanPlan) and bounds[0] <= plan.version <= version
+        if isinstance(plan, ScanPlan) and follows and plan.table == table:
+            new = self._planner.advanced(connection, plan, version, files)
+        else:
+            new = self._planner.scan(connection, table, version, files)
+        if new.inlined.num_rows and not (isinstance(plan, ScanPlan) and plan.version > version):
+            self._keep(key, new)
+        return new
+
+    def _listed(
+        self, connection: Connection, table: Table, version: int, bounds: VersionRange
+    ) -> FileList:
+        """The files of a version: those of the newest one that was asked for, and what differs."""
+        with self._lock:
+            known, files = self._files.get(table.id, (-1, None))
+        if files is not None and known >= bounds[0]:
+            first = self._moves.near(connection, known, bounds[1])
+            if max(first, self._moves.of(table.id, 0, _REARRANGED.__contains__)) <= known:
+                found = listing.relisted(self._planner, connection, files, known, version)
+                if version > known:
+                    self._keep_files(table.id, version, found)
+                return found
+        found = listing.listed(self._planner, connection, table, version)
+        self._keep_files(table.id, version, found)
+        return found
+
+    def _keep_files(self, table: int, version: int, files: FileList) -> None:
+        with self._lock:
+            self._files[table] = (version, files)
+            self._files.move_to_end(table)
+            while len(self._files) > _PLANS:
+                self._files.popitem(last=False)
 
     def _cached(self, key: tuple[Any, ...]) -> ScanPlan | ChangePlan | None:
         with self._lock:

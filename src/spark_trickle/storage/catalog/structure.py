@@ -29,6 +29,13 @@ COMMENT = "comment"
 VISIBLE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 
 
+def version_range(connection: Connection) -> tuple[int, int]:
+    """The oldest and the newest version. Asked together, SQLite would look through all of them."""
+    ends = "SELECT (SELECT min(snapshot_id) FROM ducklake_snapshot), (SELECT max(snapshot_id) FROM ducklake_snapshot)"
+    oldest, newest = connection.execute(ends)[0]
+    return int(oldest), int(newest)
+
+
 @dataclass(frozen=True)
 class Schema:
     """A schema of the lake; ``id`` is negative while it exists in a transaction only."""

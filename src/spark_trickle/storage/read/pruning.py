@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from spark_trickle.storage.files.values import plain, plain_value
-from spark_trickle.storage.records import Bounds, Condition, DataFile, Table
+from spark_trickle.storage.records import Bounds, Condition, DataFile, Files, Table
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,15 @@ def by_column(table: Table, conditions: Mapping[str, Condition]) -> WantedValues
             else:
                 wanted[column.id] = SortedValues.of(condition)
     return wanted
+
+
+def kept(
+    files: Files | tuple[DataFile, ...], sets: Sequence[WantedValues]
+) -> Files | tuple[DataFile, ...]:
+    """The files that may hold a row that meets all conditions of one of the sets."""
+    if isinstance(files, Files):
+        return files.kept(sets)
+    return tuple(file for file in files if any(keeps(file, wanted) for wanted in sets))
 
 
 def keeps(file: DataFile, wanted: WantedValues) -> bool:

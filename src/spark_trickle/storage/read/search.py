@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from spark_trickle.storage.files import disk, parquet
 from spark_trickle.storage.files.row_groups import RowGroup, possible
 from spark_trickle.storage.read.column_cache import COLUMNS, Taken
-from spark_trickle.storage.read.pruning import WantedValues, by_column, keeps
+from spark_trickle.storage.read.pruning import WantedValues, by_column, kept
 from spark_trickle.storage.read.ranges import conditions, inside
 from spark_trickle.storage.read.reader import at, chosen_columns, living, select
 from spark_trickle.storage.read.restrictions import Restriction, meets
@@ -84,8 +84,7 @@ class Search:
 
     def __init__(self, plan: ScanPlan, conditions: Mapping[str, Condition]) -> None:
         self._wanted = by_column(plan.table, conditions)
-        kept = tuple(file for file in plan.files if keeps(file, self._wanted))
-        self.plan = replace(plan, files=kept)
+        self.plan = replace(plan, files=kept(plan.files, [self._wanted]))
 
     @cached_property
     def _files(self) -> tuple[_WorthReading, ...]:

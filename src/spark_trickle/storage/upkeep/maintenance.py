@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from spark_trickle.errors import CatalogError, InvalidDataError, ReadOnlyError
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection, quoted
-from spark_trickle.storage.catalog.structure import resolve
+from spark_trickle.storage.catalog.structure import resolve, version_range
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem, as_folder
 from spark_trickle.storage.records import Table
@@ -70,15 +70,20 @@ def oldest_kept(
 
 def _cut(connection: Connection, keep_from: int | None, before: float) -> int | None:
     """The oldest version to keep, or None if all are kept."""
-    rows = connection.execute(
-        "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot ORDER BY snapshot_id"
-    )
-    for number, when in rows:
-        if number == rows[-1][0] or (keep_from is not None and number >= keep_from):
-            break
-        if _seconds(when) >= before:
-            break
-    return None if number == rows[0][0] else int(number)
+    oldest, newest = version_range(connection)
+    number = oldest
+    while number < newest and (keep_from is None or number < keep_from):
+        rows = connection.execute(
+            "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot WHERE snapshot_id >= ? "
+            "ORDER BY snapshot_id LIMIT 1000",
+            (number,),
+        )
+        for number, when in rows:
+            if number == newest or (keep_from is not None and number >= keep_from):
+                break
+            if _seconds(when) >= before:
+                return None if number == oldest else int(number)
+    return None if number == oldest else int(number)
 
 
 def _seconds(when: str | datetime) -> float:

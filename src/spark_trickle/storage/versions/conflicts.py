@@ -44,6 +44,9 @@ REPLACED = frozenset((*DELETED, *COMPACTED))
 """What may have taken a row from its place."""
 INLINED = frozenset(("inlined_insert", "inlined_delete"))
 
+FAR = 10_000
+"""To read what so many versions did takes longer than to look at a table's files."""
+
 _WORDS = {
     "inserted_into_table": "got new rows",
     "inlined_insert": "got new rows",
@@ -159,6 +162,12 @@ class LastMoves:
                     self._last[table] = {**known, **latest}
                 self._to = int(newest)
             return self._from
+
+    def near(self, connection: Connection, version: int, newest: int) -> int:
+        """As ``since``, but of what is long past no more than is known already."""
+        first = newest if self._from is None else self._from
+        far = newest - version > FAR and version < first
+        return self.since(connection, first if far else version, newest)
 
     def of(self, table: int, otherwise: int, counts: Callable[[str], bool] = lambda _: True) -> int:
         """The last change of a table of the kinds that count, as far as it is known."""

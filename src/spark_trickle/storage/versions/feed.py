@@ -13,9 +13,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.catalog.database import Connection, in_parts
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.parquet import batches
+from spark_trickle.storage.manifest.pieces import FileRow
 from spark_trickle.storage.records import (
     FILE_VERSION,
     ROW_ID,
@@ -25,7 +26,12 @@ from spark_trickle.storage.records import (
     FileChange,
     Table,
 )
-from spark_trickle.storage.versions.planning import FileRow, Planner, check_readable, plain_schema
+from spark_trickle.storage.versions.listing import touched
+from spark_trickle.storage.versions.planning import (
+    Planner,
+    check_readable,
+    plain_schema,
+)
 
 
 def changes(
@@ -33,7 +39,7 @@ def changes(
 ) -> ChangePlan:
     """The net change of ``table`` (its structure at ``after``) in the window (before, after]."""
     check_readable(table)
-    rows = _touched(planner, connection, table, before, after)
+    rows = _by_ids(planner, connection, table, touched(connection, table, before, after))
     ids = [r.id for r in rows]
     dead_before = planner.dead(connection, table, before, ids) if rows else {}
     dead_after = planner.dead(connection, table, after, ids) if rows else {}
@@ -57,49 +63,11 @@ def changes(
     return ChangePlan(table, before, after, tuple(found), inlined)
 
 
-def _touched(
-    planner: Planner, connection: Connection, table: Table, before: int, after: int
-) -> list[FileRow]:
-    """Files that came or went in the window, hold rows of several versions, or lost rows in it."""
-    window = (before, after)
-    wanted = {
-        row[0]
-        for row in connection.execute(
-            "SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND ("
-            "(begin_snapshot > ? AND begin_snapshot <= ?) OR (end_snapshot > ? AND end_snapshot <= ?)"
-            " OR (partial_max > ? AND begin_snapshot <= ?))",
-            (table.id, *window, *window, *window),
-        )
-    }
-    wanted |= {
-        row.file
-        for row in planner.delete_rows(
-            connection,
-            table,
-            "((begin_snapshot > ? AND begin_snapshot <= ?) OR (end_snapshot > ? AND end_snapshot <= ?)"
-            " OR (partial_max > ? AND begin_snapshot <= ?))",
-            (*window, *window, *window),
-        )
-    }
-    deletes = f"ducklake_inlined_delete_{table.id}"
-    if connection.has_table(deletes):
-        wanted |= {
-            row[0]
-            for row in connection.execute(
-                f"SELECT DISTINCT file_id FROM {deletes} WHERE begin_snapshot > ? AND begin_snapshot <= ?",
-                window,
-            )
-        }
-    return _by_ids(planner, connection, table, sorted(wanted))
-
-
 def _by_ids(
     planner: Planner, connection: Connection, table: Table, ids: Sequence[int]
 ) -> list[FileRow]:
     rows: list[FileRow] = []
-    for start in range(0, len(ids), 500):
-        part = ids[start : start + 500]
-        marks = ", ".join("?" * len(part))
+    for part, marks in in_parts(ids):
         rows += planner.file_rows(
             connection, table, f"table_id = ? AND data_file_id IN ({marks})", (table.id, *part)
         )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from spark_trickle.errors import TrickleError
 from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.catalog.structure import version_range
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table
 from spark_trickle.storage.versions import conflicts
 
@@ -54,21 +56,68 @@ class Version:
 
 def history(catalog: Catalog, table: Table | None, limit: int | None) -> list[Version]:
     """The newest versions first: all of them, or those that changed one table."""
-    with catalog.reading() as connection:
-        rows = connection.execute(
-            "SELECT s.snapshot_id, s.snapshot_time, c.changes_made, c.author, c.commit_message, "
-            "c.commit_extra_info FROM ducklake_snapshot s LEFT JOIN ducklake_snapshot_changes c "
-            "ON c.snapshot_id = s.snapshot_id ORDER BY s.snapshot_id DESC"
-        )
-        names = _names(connection.execute(_THINGS))
     found: list[Version] = []
-    for row in rows:
-        if limit is not None and len(found) >= limit:
-            break
-        changes = conflicts.entries(row[2])
-        if table is None or _about(table, row[0], changes, names):
-            found.append(_version(catalog, row, changes, names, table))
+    with catalog.reading() as connection:
+        names = _names(connection.execute(_THINGS))
+        for row in _newest_first(connection, table):
+            if limit is not None and len(found) >= limit:
+                break
+            changes = conflicts.entries(row[2])
+            if table is None or _about(table, row[0], changes, names):
+                found.append(_version(catalog, row, changes, names, table))
     return found
+
+
+_VERSIONS = (
+    "SELECT s.snapshot_id, s.snapshot_time, c.changes_made, c.author, c.commit_message, "
+    "c.commit_extra_info FROM ducklake_snapshot s LEFT JOIN ducklake_snapshot_changes c "
+    "ON c.snapshot_id = s.snapshot_id WHERE s.snapshot_id < ?"
+)
+_PAGE = 500
+
+
+def _newest_first(connection: Connection, table: Table | None) -> Iterator[tuple[Any, ...]]:
+    """Page by page; of a table those that may be about it."""
+    about, after = "", 1 << 62
+    if table is not None:
+        about = (
+            f" AND (c.changes_made LIKE '%:{table.id}%' OR s.snapshot_id = "
+            f"(SELECT min(begin_snapshot) FROM ducklake_table WHERE table_id = {table.id}))"
+        )
+    while True:
+        rows = connection.execute(
+            f"{_VERSIONS}{about} ORDER BY s.snapshot_id DESC LIMIT {_PAGE}", (after,)
+        )
+        yield from rows
+        if len(rows) < _PAGE:
+            return
+        after = rows[-1][0]
+
+
+def committed_by(connection: Connection, moment: datetime) -> int | None:
+    """The newest version that was committed at or before a moment, None if there is none.
+
+    Halving: later versions have later times, but for those of writers whose clocks differ a little.
+    """
+    low, high = version_range(connection)
+    low -= 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        number, when = connection.execute(
+            f"{_TIMES} WHERE snapshot_id >= ? ORDER BY snapshot_id LIMIT 1", (middle,)
+        )[0]
+        if moment_of(when) <= moment:
+            low = number
+        else:
+            high = middle - 1
+    around = connection.execute(
+        f"{_TIMES} WHERE snapshot_id > ? AND snapshot_id <= ? ORDER BY snapshot_id DESC",
+        (low - _PAGE, low + _PAGE),
+    )
+    return next((int(number) for number, when in around if moment_of(when) <= moment), None)
+
+
+_TIMES = "SELECT snapshot_id, snapshot_time FROM ducklake_snapshot"
 
 
 def born(catalog: Catalog, table: Table) -> int | None:

@@ -8,16 +8,18 @@ that only share a file with those of others are in nobody's way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.storage.catalog.database import Connection, quoted
+from spark_trickle.storage.catalog.database import Connection, in_parts, quoted
 from spark_trickle.storage.catalog.structure import resolve
 from spark_trickle.storage.files import parquet, positions
+from spark_trickle.storage.manifest.file_list import FileList
+from spark_trickle.storage.manifest.pieces import FileRow
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
     FILE_VERSION,
@@ -26,10 +28,8 @@ from spark_trickle.storage.records import (
     Table,
 )
 from spark_trickle.storage.versions.conflicts import DELETED, REPLACED, conflict
-from spark_trickle.storage.versions.planning import FileRow, Planner
+from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.staging import Staged
-
-_PART = 500
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ class Mover:
         there, lost = self._in_files({i: p for i, p in staged.dead.items() if i >= 0}, plan)
         inlined = self._still_inlined(staged.dead_inlined)
         lost = positions.union(lost, positions.minus(staged.dead_inlined, inlined))
-        known = {file.id for file in plan.files} if plan is not None else set()
-        carried = self._found(lost, known)
+        carried = self._found(lost, plan)
         if sum(len(p) for p in carried.values()) < len(lost):
             raise self._conflict()
         for file, found in carried.items():
@@ -71,7 +70,7 @@ class Mover:
         ends = self._ends(list(wanted))
         before = self.planner.dead(self.connection, self.table, self.base, list(wanted))
         now = self.planner.dead(self.connection, self.table, self.newest, list(wanted))
-        seen = {file.id: file for file in plan.files} if plan is not None else {}
+        seen = _files(plan, wanted)
         there, lost = {}, positions.EMPTY
         for number, dead in wanted.items():
             if number in ends:
@@ -108,7 +107,7 @@ class Mover:
 
     def _ends(self, files: Sequence[int]) -> dict[int, int | None]:
         found: dict[int, int | None] = {}
-        for part, marks in _parts(files):
+        for part, marks in in_parts(files):
             sql = f"SELECT data_file_id, end_snapshot FROM ducklake_data_file WHERE data_file_id IN ({marks})"
             found |= dict(self.connection.execute(sql, part))
         return found
@@ -120,7 +119,7 @@ class Mover:
             "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?",
             (self.table.id,),
         )
-        for part, marks in _parts(wanted.to_pylist()):
+        for part, marks in in_parts(wanted.to_pylist()):
             for (name,) in names:
                 sql = (
                     f"SELECT row_id FROM {quoted(name)} WHERE row_id IN ({marks}) "
@@ -129,21 +128,19 @@ class Mover:
                 found += [row[0] for row in self.connection.execute(sql, (*part, self.base))]
         return positions.of(found)
 
-    def _found(self, ids: pa.Array, known: set[int]) -> dict[int, pa.Array]:
+    def _found(self, ids: pa.Array, plan: ScanPlan | None) -> dict[int, pa.Array]:
         """Where compaction carried these rows: only files that the base did not have are read."""
         if not len(ids):
             return {}
-        files = [
-            row
-            for row in self.planner.file_rows(
-                self.connection,
-                self.table,
-                "table_id = ? AND end_snapshot IS NULL AND begin_snapshot <= ? "
-                "AND partial_max IS NOT NULL",
-                (self.table.id, self.base),
-            )
-            if row.id not in known
-        ]
+        rows = self.planner.file_rows(
+            self.connection,
+            self.table,
+            "table_id = ? AND end_snapshot IS NULL AND begin_snapshot <= ? "
+            "AND partial_max IS NOT NULL",
+            (self.table.id, self.base),
+        )
+        known = _files(plan, [row.id for row in rows])
+        files = [row for row in rows if row.id not in known]
         dead = self.planner.dead(self.connection, self.table, self.newest, [f.id for f in files])
         result = {}
         for file in files:
@@ -173,6 +170,14 @@ class Mover:
         return conflict(str(self.table), kind, self.theirs[kind])
 
 
+def _files(plan: ScanPlan | None, ids: Iterable[int]) -> dict[int, DataFile]:
+    """Those of the files that the plan has."""
+    if plan is None:
+        return {}
+    assert isinstance(plan.files, FileList), "the catalog's own list"
+    return plan.files.find(ids)
+
+
 def row_ids(table: Table, file: DataFile, wanted: pa.Array) -> pa.Array:
     """The ids of the rows at these positions of a file."""
     if not len(wanted):
@@ -189,9 +194,3 @@ def stored_ids(table: Table, path: str) -> pa.Array:
         for batch in parquet.batches(path, table, [FILE_ROW_ID])
     ]
     return pa.concat_arrays(parts) if parts else positions.EMPTY
-
-
-def _parts(values: Sequence[int]) -> Iterator[tuple[Sequence[int], str]]:
-    for start in range(0, len(values), _PART):
-        part = values[start : start + _PART]
-        yield part, ", ".join("?" * len(part))

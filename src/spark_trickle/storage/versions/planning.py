@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.errors import CatalogError
-from spark_trickle.storage.catalog.database import Connection, quoted
+from spark_trickle.storage.catalog.database import Connection, in_parts, quoted
 from spark_trickle.storage.catalog.structure import VISIBLE, columns_at, resolve
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.files.types import arrow_field, arrow_type, leaves, readable
 from spark_trickle.storage.files.values import bound, decode
+from spark_trickle.storage.manifest.file_list import FileList
+from spark_trickle.storage.manifest.pieces import FileRow, Reading
 from spark_trickle.storage.records import (
     FILE_VERSION,
     ROW_ID,
@@ -30,26 +32,6 @@ FILE_COLUMNS = (
     "data_file_id, path, path_is_relative, record_count, file_size_bytes, row_id_start, "
     "begin_snapshot, end_snapshot, partial_max, mapping_id, encryption_key"
 )
-
-
-@dataclass(frozen=True)
-class FileRow:
-    """A row of ducklake_data_file."""
-
-    id: int
-    path: str
-    relative: Any
-    rows: int
-    bytes: int
-    row_id_start: int | None
-    begin: int
-    end: int | None
-    partial_max: int | None
-    mapping: int | None
-    encryption: str | None
-
-    def visible(self, version: int) -> bool:
-        return self.begin <= version and (self.end is None or self.end > version)
 
 
 @dataclass(frozen=True)
@@ -110,29 +92,24 @@ def check_readable(table: Table) -> None:
 class Planner:
     """Makes plans inside a read transaction of the catalog."""
 
-    def __init__(self) -> None:
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
         self.caches = Caches()
 
-    def scan(self, connection: Connection, table: Table, version: int) -> ScanPlan:
+    def scan(self, connection: Connection, table: Table, version: int, files: FileList) -> ScanPlan:
+        """A plan of these files and the inlined rows."""
         check_readable(table)
-        rows = self.file_rows(
-            connection, table, f"table_id = ? AND {VISIBLE}", (table.id, version, version)
-        )
-        dead = self.dead(connection, table, version)
-        files = self.files(connection, table, rows, version, dead)
-        return ScanPlan(
-            table,
-            version,
-            tuple(f for f in files if f.live),
-            self.inlined(connection, table, VISIBLE, (version, version)).drop_columns(list(_TIMES)),
-        )
+        rows = self.inlined(connection, table, VISIBLE, (version, version))
+        return ScanPlan(table, version, files.of(table), rows.drop_columns(list(_TIMES)))
 
-    def advanced(self, connection: Connection, plan: ScanPlan, version: int) -> ScanPlan:
-        """A plan without files at a later version, up to which the table got none."""
+    def advanced(
+        self, connection: Connection, plan: ScanPlan, version: int, files: FileList
+    ) -> ScanPlan:
+        """A plan at a later version, of these files and what became of the inlined rows."""
         came, went = self.moved_inlined(connection, plan.table, plan.version, version)
         stays = pc.invert(pc.is_in(plan.inlined.column(ROW_ID), value_set=went.column(ROW_ID)))
         rows = pa.concat_tables([plan.inlined.filter(stays), came.drop_columns(list(_TIMES))])
-        return ScanPlan(plan.table, version, (), rows.sort_by(ROW_ID))
+        return ScanPlan(plan.table, version, files.of(plan.table), rows.sort_by(ROW_ID))
 
     def moved_inlined(
         self, connection: Connection, table: Table, before: int, after: int
@@ -144,11 +121,16 @@ class Planner:
     def file_rows(
         self, connection: Connection, table: Table, where: str, parameters: Sequence[Any]
     ) -> list[FileRow]:
+        return [FileRow(*row) for row in self.file_tuples(connection, table, where, parameters)]
+
+    def file_tuples(
+        self, connection: Connection, table: Table, where: str, parameters: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
         sql = f"SELECT {FILE_COLUMNS} FROM ducklake_data_file WHERE {where} ORDER BY data_file_id"
-        rows = [FileRow(*row) for row in connection.execute(sql, parameters)]
+        rows = connection.execute(sql, parameters)
         for row in rows:
-            if row.encryption:
-                raise CatalogError(f"the data file {row.path} of table {table} is encrypted")
+            if row[-1]:
+                raise CatalogError(f"the data file {row[1]} of table {table} is encrypted")
         return rows
 
     def files(
@@ -160,7 +142,7 @@ class Planner:
         dead: Mapping[int, pa.Array],
     ) -> list[DataFile]:
         self._load_stats(connection, [r.id for r in rows])
-        self._load_names(connection, {r.mapping for r in rows if r.mapping is not None})
+        self.load_names(connection, {r.mapping for r in rows if r.mapping is not None})
         return [self._file(table, row, version, dead.get(row.id, positions.EMPTY)) for row in rows]
 
     def _file(self, table: Table, row: FileRow, version: int, dead: pa.Array) -> DataFile:
@@ -182,14 +164,18 @@ class Planner:
             row.begin,
             live=seen - len(dead),
             deleted=dead,
-            has_row_ids=self._has_row_ids(row, path, table),
+            has_row_ids=self.has_row_ids(row, path, table),
             inserted_through=through,
             missing=missing,
             bounds=LazyBounds(table, stats),
-            names=None if row.mapping is None else self.caches.names[row.mapping],
+            names=self.names(row.mapping),
         )
 
-    def _has_row_ids(self, row: FileRow, path: str, table: Table) -> bool:
+    def names(self, mapping: int | None) -> frozenset[tuple[int, str]] | None:
+        """The columns of a file without field ids, by the names that they have in it."""
+        return None if mapping is None else self.caches.names[mapping]
+
+    def has_row_ids(self, row: FileRow, path: str, table: Table) -> bool:
         if row.partial_max is not None or row.row_id_start is None:
             return True
         if not row.path.rsplit("/", 1)[-1].startswith("ducklake-"):
@@ -207,14 +193,12 @@ class Planner:
             "contains_nan FROM ducklake_file_column_stats WHERE "
         )
         found: dict[int, dict[int, tuple[Any, ...]]] = {i: {} for i in wanted}
-        for start in range(0, len(wanted), 500):
-            part = wanted[start : start + 500]
-            marks = ", ".join("?" * len(part))
+        for part, marks in in_parts(wanted):
             for row in connection.execute(f"{sql} data_file_id IN ({marks})", part):
                 found[row[0]][row[1]] = row[2:]
         self.caches.stats.update(found)
 
-    def _load_names(self, connection: Connection, mappings: set[int]) -> None:
+    def load_names(self, connection: Connection, mappings: set[int]) -> None:
         for mapping in mappings - self.caches.names.keys():
             rows = connection.execute(
                 "SELECT target_field_id, source_name FROM ducklake_name_mapping "
@@ -228,7 +212,8 @@ class Planner:
     ) -> dict[int, pa.Array]:
         """Dead positions by file at a version; of all files, or of the given ones."""
         result: dict[int, list[pa.Array]] = defaultdict(list)
-        for row in self.delete_rows(connection, table, VISIBLE, (version, version)):
+        only = None if only is None else list(only)
+        for row in self._delete_rows(connection, table, version, only):
             found, stamps = self.delete_file(row, table)
             if stamps is not None:
                 found = found.filter(pc.less_equal(stamps, version))
@@ -237,8 +222,24 @@ class Planner:
             result[file].append(positions.of(found))
         return {file: positions.union(*parts) for file, parts in result.items()}
 
+    def _delete_rows(
+        self, connection: Connection, table: Table, version: int, only: Sequence[int] | None
+    ) -> list[DeleteRow]:
+        if only is None:
+            return self.delete_rows(connection, table, VISIBLE, (version, version))
+        return [
+            row
+            for part, marks in in_parts(only)
+            for row in self.delete_rows(
+                connection,
+                table,
+                f"{VISIBLE} AND data_file_id IN ({marks})",
+                (version, version, *part),
+            )
+        ]
+
     def _inlined_deletes(
-        self, connection: Connection, table: Table, version: int, only: Iterable[int] | None
+        self, connection: Connection, table: Table, version: int, only: Sequence[int] | None
     ) -> dict[int, list[int]]:
         name = f"ducklake_inlined_delete_{table.id}"
         result: dict[int, list[int]] = defaultdict(list)
@@ -253,8 +254,8 @@ class Planner:
         else:
             rows = [
                 row
-                for file in only
-                for row in connection.execute(f"{sql} AND file_id = ?", (version, file))
+                for part, marks in in_parts(only)
+                for row in connection.execute(f"{sql} AND file_id IN ({marks})", (version, *part))
             ]
         for file, position in rows:
             result[file].append(position)

@@ -12,12 +12,14 @@ from spark_trickle.errors import BindError, InvalidDataError, invalid_text
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.parquet import FileFacts
 from spark_trickle.storage.files.types import arrow_type, leaves
+from spark_trickle.storage.manifest.file_list import FileList
 from spark_trickle.storage.records import (
     ROW_ID,
     ChangePlan,
     Column,
     DataFile,
     FileChange,
+    Files,
     ScanPlan,
     Table,
 )
@@ -118,18 +120,19 @@ class Staged:
 def overlaid(plan: ScanPlan | None, table: Table, base: int, staged: Staged) -> ScanPlan:
     """The plan of the base version with the transaction's own work on top."""
     staged = staged.loaded()
-    files: list[DataFile] = []
+    own = tuple(_staged_file(f, table, staged) for f in staged.files)
+    files: Files | tuple[DataFile, ...] = tuple(file for file in own if file.live)
     inlined = [
         conform(r, table.columns).append_column(ROW_ID, r.column(ROW_ID)) for r in staged.rows
     ]
     if plan is not None and not staged.truncated:
-        files = [_overlaid_file(f, table, staged) for f in plan.files]
+        assert isinstance(plan.files, FileList), "the catalog's own list"
+        files = plan.files.of(table).with_work(staged.dead, files)
         kept = pc.invert(pc.is_in(plan.inlined.column(ROW_ID), staged.dead_inlined))
         inlined.insert(0, restructured(plan.inlined.filter(kept), plan.table, table))
-    files += [_staged_file(f, table, staged) for f in staged.files]
     schema = plain_schema(table).append(pa.field(ROW_ID, pa.int64()))
     rows = pa.concat_tables([*inlined, schema.empty_table()]) if inlined else schema.empty_table()
-    return ScanPlan(table, base, tuple(f for f in files if f.live), rows)
+    return ScanPlan(table, base, files, rows)
 
 
 def restructured(rows: pa.Table, old: Table, new: Table) -> pa.Table:
@@ -137,18 +140,6 @@ def restructured(rows: pa.Table, old: Table, new: Table) -> pa.Table:
     ids = rows.column(ROW_ID)
     plain = rows.select(range(len(old.columns))).rename_columns([str(c.id) for c in old.columns])
     return conform(plain, new.columns).append_column(ROW_ID, ids)
-
-
-def _overlaid_file(file: DataFile, table: Table, staged: Staged) -> DataFile:
-    dead = positions.union(file.deleted, staged.dead.get(file.id, positions.EMPTY))
-    stats = file.bounds.stats if isinstance(file.bounds, LazyBounds) else {}
-    return replace(
-        file,
-        deleted=dead,
-        live=file.live + len(file.deleted) - len(dead),
-        missing=_missing(table, stats),
-        bounds=LazyBounds(table, stats),
-    )
 
 
 def _missing(table: Table, stats: Mapping[int, object]) -> frozenset[int]:
@@ -196,9 +187,10 @@ def staged_changes(plan: ScanPlan | None, table: Table, base: int, staged: Stage
 def _gone(plan: ScanPlan, staged: Staged) -> list[FileChange]:
     if staged.truncated:
         return [FileChange(f, -1, f.live) for f in plan.files]
+    assert isinstance(plan.files, FileList), "the catalog's own list"
     result = []
-    for file in plan.files:
-        dead = positions.minus(staged.dead.get(file.id, positions.EMPTY), file.deleted)
+    for number, file in sorted(plan.files.find(staged.dead).items()):
+        dead = positions.minus(staged.dead[number], file.deleted)
         if len(dead):
             result.append(FileChange(file, -1, len(dead), dead))
     return result

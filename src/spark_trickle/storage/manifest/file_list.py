@@ -1,0 +1,239 @@
+"""The files that a version of a table has, as columns; a ``DataFile`` is made of those that are read.
+
+Law: the list shows the same files, in the same state, as if each had been made one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol, overload
+
+import numpy as np
+import pyarrow as pa
+
+from spark_trickle.storage.catalog.structure import resolve
+from spark_trickle.storage.files import positions
+from spark_trickle.storage.manifest.pieces import FileRow, Piece, merged
+from spark_trickle.storage.manifest.statistics import ColumnBounds, Marks, Numbers
+from spark_trickle.storage.read.pruning import SortedValues, WantedValues, keeps
+from spark_trickle.storage.records import Bounds, Column, DataFile, Files, Table
+
+Part = tuple[Piece, Numbers]
+"""Of a piece the places of the files that are in the list."""
+
+
+class FileFacts(Protocol):
+    """What is known of single files beside the catalog's columns."""
+
+    def has_row_ids(self, row: FileRow, path: str, table: Table) -> bool:
+        """Whether the rows of a file carry their ids."""
+
+    def names(self, mapping: int | None) -> frozenset[tuple[int, str]] | None:
+        """The columns of a file without field ids."""
+
+
+@dataclass(frozen=True, eq=False)
+class FileList(Files):
+    """Immutable, and cheap to change: the columns of facts are shared."""
+
+    facts: FileFacts
+    table: Table
+    parts: tuple[Part, ...] = ()
+    dead: Mapping[int, pa.Array] = field(default_factory=dict)
+    """Dead positions by file; of files that are not here too."""
+    others: tuple[DataFile, ...] = ()
+    """Files of a transaction, which the catalog does not know."""
+
+    # As a sequence
+
+    def __len__(self) -> int:
+        return sum(len(places) for _, places in self.parts) + len(self.others)
+
+    def __iter__(self) -> Iterator[DataFile]:
+        for piece, places in self.parts:
+            for place in places.tolist():
+                yield self._file(piece, place)
+        yield from self.others
+
+    @overload
+    def __getitem__(self, index: int) -> DataFile: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[DataFile]: ...
+
+    def __getitem__(self, index: int | slice) -> DataFile | Sequence[DataFile]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        left = index + len(self) if index < 0 else index
+        for piece, places in self.parts:
+            if 0 <= left < len(places):
+                return self._file(piece, int(places[left]))
+            left -= len(places)
+        if left < 0:
+            raise IndexError(index)
+        return self.others[left]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # Of all files
+
+    @cached_property
+    def live(self) -> int:
+        seen = sum(int(piece.seen[places].sum()) for piece, places in self.parts)
+        return seen - self._deaths() + sum(file.live for file in self.others)
+
+    @cached_property
+    def bytes(self) -> int:
+        known = sum(int(piece.bytes[places].sum()) for piece, places in self.parts)
+        return known + sum(file.bytes for file in self.others)
+
+    def _deaths(self) -> int:
+        if len(self) < len(self.dead):
+            ids = (i for piece, places in self.parts for i in piece.ids[places].tolist())
+            return sum(len(self.dead[i]) for i in ids if i in self.dead)
+        return sum(len(self.dead[i]) for i in self._among(self.dead))
+
+    def _among(self, ids: Iterable[int]) -> list[int]:
+        wanted = list(ids)
+        return [
+            i
+            for piece, places in self.parts
+            for i in piece.ids[np.intersect1d(piece.places(wanted), places)].tolist()
+        ]
+
+    def find(self, ids: Iterable[int]) -> dict[int, DataFile]:
+        wanted = set(ids)
+        found = {file.id: file for file in self.others if file.id in wanted}
+        for piece, places in self.parts:
+            for place in np.intersect1d(piece.places(wanted), places).tolist():
+                found[int(piece.ids[place])] = self._file(piece, place)
+        return found
+
+    def ends(self, column: Column) -> tuple[Any, Any]:
+        known = [piece.bounds(column).ends_of(places) for piece, places in self.parts]
+        bounds = [b for file in self.others if (b := file.bounds.get(column.id)) is not None]
+        lows = [low for low, _ in known] + [b.low for b in bounds]
+        highs = [high for _, high in known] + [b.high for b in bounds]
+        return (
+            min((low for low in lows if low is not None), default=None),
+            max((high for high in highs if high is not None), default=None),
+        )
+
+    # Other lists
+
+    def kept(self, sets: Sequence[WantedValues]) -> FileList:
+        parts = []
+        for piece, places in self.parts:
+            met = np.zeros(len(piece.ids), bool)
+            for wanted in sets:
+                met |= self._met(piece, wanted)
+            parts.append((piece, places[met[places]]))
+        return replace(
+            self,
+            parts=tuple(part for part in parts if len(part[1])),
+            others=tuple(f for f in self.others if any(keeps(f, wanted) for wanted in sets)),
+        )
+
+    def _met(self, piece: Piece, wanted: WantedValues) -> Marks:
+        """Which files may hold a row that meets all conditions."""
+        met = np.ones(len(piece.ids), bool)
+        for number, condition in wanted.items():
+            column = self._columns[number]
+            judged = _judged(piece.bounds(column), condition)
+            lacking = piece.lacks(column)
+            met &= judged if lacking is None else judged | lacking
+        return met
+
+    @cached_property
+    def _columns(self) -> dict[int, Column]:
+        return {column.id: column for column in self.table.columns}
+
+    def of(self, table: Table) -> FileList:
+        """The same files, read with other columns."""
+        return self if table is self.table else replace(self, table=table)
+
+    def without(self, ids: Iterable[int]) -> FileList:
+        gone = set(ids)
+        parts = []
+        for piece, places in self.parts:
+            found = piece.places(gone)
+            parts.append((piece, places[~np.isin(places, found)] if len(found) else places))
+        return replace(
+            self,
+            parts=tuple(part for part in parts if len(part[1])),
+            dead={i: dead for i, dead in self.dead.items() if i not in gone},
+            others=tuple(file for file in self.others if file.id not in gone),
+        )
+
+    def with_piece(self, piece: Piece, dead: Mapping[int, pa.Array]) -> FileList:
+        """The files of a piece added, of which these positions are dead."""
+        counts = np.fromiter((len(dead.get(i, ())) for i in piece.ids.tolist()), np.int64)
+        places = np.flatnonzero(piece.seen > counts)
+        parts = [*self.parts, *([(piece, places)] if len(places) else [])]
+        # As many pieces as there are digits in their sizes: each file is carried over a few times.
+        while len(parts) > 1 and len(parts[-2][1]) < 2 * len(parts[-1][1]):
+            one = merged(*parts[-2:])
+            parts[-2:] = [(one, np.arange(len(one.ids)))]
+        return replace(self, parts=tuple(parts), dead={**self.dead, **dead})
+
+    def with_work(self, dead: Mapping[int, pa.Array], files: Sequence[DataFile]) -> FileList:
+        """After more deletes, and with files that nobody else sees."""
+        found = self.find(dead)
+        more = {i: positions.union(file.deleted, dead[i]) for i, file in found.items()}
+        left = {i: p for i, p in more.items() if len(p) < found[i].live + len(found[i].deleted)}
+        rest = self.without(i for i in more if i not in left)
+        return replace(rest, dead={**rest.dead, **left}, others=(*rest.others, *files))
+
+    # Single files
+
+    def _file(self, piece: Piece, place: int) -> DataFile:
+        row = piece.row(place)
+        path = resolve(row.path, row.relative, self.table.location)
+        dead = self.dead.get(row.id, positions.EMPTY)
+        lacked = ((c.id, piece.lacks(c)) for c in self.table.columns)
+        return DataFile(
+            row.id,
+            path,
+            row.rows,
+            row.bytes,
+            row.row_id_start,
+            row.begin,
+            live=int(piece.seen[place]) - len(dead),
+            deleted=dead,
+            has_row_ids=self.facts.has_row_ids(row, path, self.table),
+            inserted_through=piece.through.get(row.id),
+            missing=frozenset(i for i, marks in lacked if marks is not None and marks[place]),
+            bounds=PlaceBounds(self._columns, piece, place),
+            names=self.facts.names(row.mapping),
+        )
+
+
+class PlaceBounds(Mapping[int, Bounds]):
+    """The bounds of one file by column id, looked up in those of all."""
+
+    def __init__(self, columns: Mapping[int, Column], piece: Piece, place: int) -> None:
+        self._columns, self._piece, self._place = columns, piece, place
+
+    def __getitem__(self, column: int) -> Bounds:
+        found = self._piece.bounds(self._columns[column]).at(self._place)
+        if found is None:
+            raise KeyError(column)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        found = ((i, self._piece.bounds(column)) for i, column in self._columns.items())
+        return (i for i, bounds in found if bounds.known[self._place])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _judged(bounds: ColumnBounds, condition: tuple[Any, Any] | SortedValues) -> Marks:
+    if isinstance(condition, SortedValues):
+        return bounds.hold(condition.ordered, condition.null, condition.nan)
+    return bounds.overlap(*condition)

@@ -1,0 +1,202 @@
+"""Facts about many files, a column for each; they never change, so plans of later versions share them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from spark_trickle.storage.catalog.database import Connection, in_parts
+from spark_trickle.storage.manifest.statistics import (
+    STATS_COLUMNS,
+    ColumnBounds,
+    Marks,
+    Numbers,
+    StatsRow,
+    column_bounds,
+)
+from spark_trickle.storage.records import Column
+
+Reading = Callable[[], AbstractContextManager[Connection]]
+"""Opens a read transaction of the catalog."""
+
+FEW = 1_000
+"""Of no more files than these each is asked for by its id."""
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """A row of ducklake_data_file."""
+
+    id: int
+    path: str
+    relative: Any
+    rows: int
+    bytes: int
+    row_id_start: int | None
+    begin: int
+    end: int | None
+    partial_max: int | None
+    mapping: int | None
+    encryption: str | None
+
+    def visible(self, version: int) -> bool:
+        return self.begin <= version and (self.end is None or self.end > version)
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Files of one table, by id."""
+
+    table: int
+    ids: Numbers
+    facts: Sequence[tuple[Any, ...]]
+    """Of each file the values of a ``FileRow``, in its order."""
+    seen: Numbers
+    """Rows that the version sees, dead ones included."""
+    bytes: Numbers
+    through: Mapping[int, int]
+    """By id, of files with rows of later versions too: the version."""
+    lacking: Mapping[int, Marks | None]
+    """By column of any version: which files were written without it; None: none of them."""
+    reading: Reading
+    _bounds: dict[tuple[int, str], ColumnBounds] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def row(self, place: int) -> FileRow:
+        return FileRow(*self.facts[place])
+
+    def places(self, ids: Iterable[int]) -> Numbers:
+        """Where those of the files are that are here."""
+        wanted = np.fromiter(ids, np.int64)
+        found = np.searchsorted(self.ids, wanted)
+        inside = found < len(self.ids)
+        found, wanted = found[inside], wanted[inside]
+        return np.asarray(found[self.ids[found] == wanted])
+
+    def bounds(self, column: Column) -> ColumnBounds:
+        """The catalog's statistics of a column, read when first asked for.
+
+        What compaction has taken away since is not known, and so leaves no file out.
+        """
+        key = (column.id, column.type)
+        with self._lock:
+            if key not in self._bounds:
+                with self.reading() as connection:
+                    rows = self._stats(connection, column.id)
+                self._bounds[key] = column_bounds(column, self.ids, rows)
+            return self._bounds[key]
+
+    def _stats(self, connection: Connection, column: int) -> list[StatsRow]:
+        sql = f"SELECT {STATS_COLUMNS} FROM ducklake_file_column_stats WHERE "
+        if len(self.ids) > FEW:
+            return connection.execute(f"{sql} table_id = ? AND column_id = ?", (self.table, column))
+        return [
+            row
+            for part, marks in in_parts(self.ids.tolist())
+            for row in connection.execute(
+                f"{sql} data_file_id IN ({marks}) AND column_id = ?", (*part, column)
+            )
+        ]
+
+    def lacks(self, column: Column) -> Marks | None:
+        """Which files were written without the column; None: none of them."""
+        if column.id in self.lacking:
+            return self.lacking[column.id]
+        with self.reading() as connection:  # a transaction is about to add it
+            return described(connection, self.ids)
+
+
+def merged(*parts: tuple[Piece, Numbers]) -> Piece:
+    """The files at these places of some pieces in one."""
+    ids = np.concatenate([piece.ids[places] for piece, places in parts])
+    order = np.argsort(ids, kind="stable")
+
+    def joined(columns: Iterable[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        found = zip(columns, parts, strict=True)
+        return np.concatenate([column[places] for column, (_, places) in found])[order]
+
+    pieces = [piece for piece, _ in parts]
+    facts = [piece.facts[place] for piece, places in parts for place in places.tolist()]
+    without: dict[int, Marks | None] = {}
+    for column in {column for piece in pieces for column in piece.lacking}:
+        marks = [piece.lacking.get(column) for piece in pieces]
+        without[column] = None
+        if any(mark is not None for mark in marks):
+            without[column] = joined(
+                np.zeros(len(piece.ids), bool) if mark is None else mark
+                for piece, mark in zip(pieces, marks, strict=True)
+            )
+    return Piece(
+        pieces[0].table,
+        ids[order],
+        [facts[place] for place in order.tolist()],
+        joined(piece.seen for piece in pieces),
+        joined(piece.bytes for piece in pieces),
+        {file: version for piece in pieces for file, version in piece.through.items()},
+        without,
+        pieces[0].reading,
+    )
+
+
+def lacking(
+    connection: Connection, table: int, ids: Numbers, begins: Numbers, named: Marks
+) -> dict[int, Marks | None]:
+    """By column of the table, of any version: which files lack it; None: none of them.
+
+    Law: a file has every column that was there before it, unless another program added it by name.
+    Of a file without any statistics nobody knows what it lacks.
+    """
+    found: dict[int, Marks | None] = {}
+    for number, (begin, inside) in _columns(connection, table).items():
+        found[number] = None
+        places = np.flatnonzero(named | (begins <= begin))
+        if len(places):
+            places = places[~_having(connection, table, ids[places], inside)]
+        if len(places):
+            places = places[described(connection, ids[places])]
+            found[number] = np.isin(np.arange(len(ids)), places)
+    return found
+
+
+def _columns(connection: Connection, table: int) -> dict[int, tuple[int, list[int]]]:
+    """The version that made each column, and the column with all that is inside it."""
+    columns: dict[int, tuple[int, list[int]]] = {}
+    above: dict[int, int] = {}
+    rows = connection.execute(
+        "SELECT column_id, parent_column, min(begin_snapshot) FROM ducklake_column "
+        "WHERE table_id = ? GROUP BY column_id, parent_column ORDER BY column_id",
+        (table,),
+    )
+    for number, parent, begin in rows:
+        above[number] = number if parent is None else above[parent]
+        columns.setdefault(above[number], (begin, []))[1].append(number)
+    return columns
+
+
+def _having(connection: Connection, table: int, ids: Numbers, columns: Sequence[int]) -> Marks:
+    """Which of the files have statistics of one of these columns."""
+    sql = "SELECT data_file_id FROM ducklake_file_column_stats WHERE"
+    files: set[int] = set()
+    for column in columns:
+        if len(ids) > FEW:
+            own = f"{sql} table_id = ? AND column_id = ?"
+            files |= {row[0] for row in connection.execute(own, (table, column))}
+            continue
+        for part, marks in in_parts(ids.tolist()):
+            own = f"{sql} data_file_id IN ({marks}) AND column_id = ?"
+            files |= {row[0] for row in connection.execute(own, (*part, column))}
+    return np.isin(ids, np.fromiter(files, np.int64, len(files)))
+
+
+def described(connection: Connection, ids: Numbers) -> Marks:
+    """Which of the files have statistics of any column."""
+    files: set[int] = set()
+    for part, marks in in_parts(ids.tolist()):
+        sql = f"SELECT DISTINCT data_file_id FROM ducklake_file_column_stats WHERE data_file_id IN ({marks})"
+        files |= {row[0] for row in connection.execute(sql, part)}
+    return np.isin(ids, np.fromiter(files, np.int64, len(files)))

@@ -1,0 +1,148 @@
+"""The bounds of one column in many files, as columns of ranks: all files are judged at once.
+
+Law: what is said of a file here is what ``pruning.may_meet`` says of its bounds alone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_trickle.storage.files.values import bound
+from spark_trickle.storage.records import Bounds, Column
+
+StatsRow = tuple[Any, ...]
+"""Of a row of ducklake_file_column_stats: the file, values, NULLs, min, max, NaN."""
+
+STATS_COLUMNS = "data_file_id, value_count, null_count, min_value, max_value, contains_nan"
+
+Marks = np.ndarray[Any, np.dtype[np.bool_]]
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnBounds:
+    """What the catalog knows of a column, file by file."""
+
+    known: Marks
+    """Whether it knows anything."""
+    ends: list[Any]
+    """All lows and highs, sorted, each once."""
+    low: Numbers
+    """Each file's low as its place among the ends; -1: not known."""
+    high: Numbers
+    nulls: Numbers
+    """How many; -1: not known. So for the values, and 0 or 1 for whether there is a NaN."""
+    values: Numbers
+    nan: Numbers
+    floating: bool
+
+    def at(self, place: int) -> Bounds | None:
+        """The bounds in one file."""
+        if not self.known[place]:
+            return None
+        low, high = (None if i < 0 else self.ends[i] for i in (self.low[place], self.high[place]))
+        nulls, values = (None if n < 0 else int(n) for n in (self.nulls[place], self.values[place]))
+        nan = self.nan[place]
+        return Bounds(low, high, nulls, values, None if nan < 0 else bool(nan))
+
+    def ends_of(self, places: Numbers) -> tuple[Any, Any]:
+        """The lowest low and the highest high in these files, as far as they are known."""
+        lows, highs = self.low[places], self.high[places]
+        lows, highs = lows[lows >= 0], highs[highs >= 0]
+        low = self.ends[lows.min()] if len(lows) else None
+        return low, self.ends[highs.max()] if len(highs) else None
+
+    def overlap(self, low: Any, high: Any) -> Marks:
+        """Which files may hold a value from ``low`` to ``high``; None is open."""
+        met = self.values != 0
+        if low is not None:
+            below = (self.high >= 0) & (self.high < bisect_left(self.ends, low))
+            if self.floating or isinstance(low, float) or isinstance(high, float):
+                below &= self.nan == 0  # Spark orders NaN above every number
+            met &= ~below
+        if high is not None:
+            met &= self.low < bisect_right(self.ends, high)
+        return np.asarray(met | ~self.known)
+
+    def hold(self, wanted: Sequence[Any], null: bool, nan: bool) -> Marks:
+        """Which files may hold one of the wanted values, which are sorted."""
+        met = np.zeros(len(self.known), bool)
+        if wanted:
+            left, right = self._places(wanted)
+            first = np.searchsorted(right, self.low, side="right")
+            met = first < len(wanted)
+            met &= (self.high < 0) | (self.high >= left[np.minimum(first, len(wanted) - 1)])
+        if nan:
+            met |= self.nan != 0
+        met &= self.values != 0
+        if null:
+            met |= self.nulls != 0
+        return np.asarray(met | ~self.known)
+
+    def _places(self, wanted: Sequence[Any]) -> tuple[Numbers, Numbers]:
+        """How many ends lie below each value, and how many not above it."""
+        left = np.fromiter((bisect_left(self.ends, v) for v in wanted), np.int64, len(wanted))
+        right = np.fromiter((bisect_right(self.ends, v) for v in wanted), np.int64, len(wanted))
+        return left, right
+
+
+def column_bounds(column: Column, ids: Numbers, rows: Sequence[StatsRow]) -> ColumnBounds:
+    """Of the files with these ids, in order; rows of others are passed over."""
+    count = len(ids)
+    files, values, nulls, lows, highs, nans = zip(*rows, strict=True) if rows else [()] * 6
+    own = np.array(files, np.int64)
+    places = np.searchsorted(ids, own)
+    here = (places < count) & (ids[np.minimum(places, count - 1)] == own) if count else own < 0
+    places = places[here]
+    ends, low, high = _ranked(_read(column, lows), _read(column, highs))
+
+    def spread(found: Numbers) -> Numbers:
+        result = np.full(count, -1, np.int64)
+        result[places] = found[here]
+        return result
+
+    known = np.zeros(count, bool)
+    known[places] = True
+    return ColumnBounds(
+        known,
+        ends,
+        spread(low),
+        spread(high),
+        spread(_numbers(nulls)),
+        spread(_numbers(values)),
+        spread(_numbers(nans)),
+        column.type in ("float", "double"),
+    )
+
+
+def _numbers(values: Sequence[Any]) -> Numbers:
+    return np.fromiter((-1 if v is None else int(v) for v in values), np.int64, len(values))
+
+
+def _read(column: Column, texts: Sequence[str | None]) -> list[Any]:
+    if column.type in _INTEGERS:
+        try:
+            found: list[Any] = pa.array(texts, pa.string()).cast(pa.int64()).to_pylist()
+            return found
+        except pa.ArrowInvalid:
+            pass  # one of them is no number: each by itself
+    read = {text: bound(column, text) for text in set(texts)}
+    return [read[text] for text in texts]
+
+
+def _ranked(lows: list[Any], highs: list[Any]) -> tuple[list[Any], Numbers, Numbers]:
+    ends = sorted({end for part in (lows, highs) for end in part if end is not None})
+    rank = {end: i for i, end in enumerate(ends)}
+    rank[None] = -1
+    low, high = (
+        np.fromiter((rank[v] for v in part), np.int64, len(part)) for part in (lows, highs)
+    )
+    return ends, low, high
