@@ -5,7 +5,7 @@ Law: the list shows the same files, in the same state, as if each had been made 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, overload
@@ -35,13 +35,29 @@ class FileFacts(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Dead:
+    """Dead positions of a file: how many, and which as soon as somebody asks."""
+
+    count: int
+    read: Callable[[], pa.Array]
+
+    @classmethod
+    def of(cls, found: pa.Array) -> Dead:
+        return cls(len(found), lambda: found)
+
+    @cached_property
+    def positions(self) -> pa.Array:
+        return self.read()
+
+
+@dataclass(frozen=True, eq=False)
 class FileList(Files):
     """Immutable, and cheap to change: the columns of facts are shared."""
 
     facts: FileFacts
     table: Table
     parts: tuple[Part, ...] = ()
-    dead: Mapping[int, pa.Array] = field(default_factory=dict)
+    dead: Mapping[int, Dead] = field(default_factory=dict)
     """Dead positions by file; of files that are not here too."""
     others: tuple[DataFile, ...] = ()
     """Files of a transaction, which the catalog does not know."""
@@ -95,8 +111,8 @@ class FileList(Files):
     def _deaths(self) -> int:
         if len(self) < len(self.dead):
             ids = (i for piece, places in self.parts for i in piece.ids[places].tolist())
-            return sum(len(self.dead[i]) for i in ids if i in self.dead)
-        return sum(len(self.dead[i]) for i in self._among(self.dead))
+            return sum(self.dead[i].count for i in ids if i in self.dead)
+        return sum(self.dead[i].count for i in self._among(self.dead))
 
     def _among(self, ids: Iterable[int]) -> list[int]:
         wanted = list(ids)
@@ -170,9 +186,12 @@ class FileList(Files):
             others=tuple(file for file in self.others if file.id not in gone),
         )
 
-    def with_piece(self, piece: Piece, dead: Mapping[int, pa.Array]) -> FileList:
+    def with_piece(self, piece: Piece, dead: Mapping[int, Dead]) -> FileList:
         """The files of a piece added, of which these positions are dead."""
-        counts = np.fromiter((len(dead.get(i, ())) for i in piece.ids.tolist()), np.int64)
+        counts = np.zeros(len(piece.ids), np.int64)
+        if dead:
+            known = (dead[i].count if i in dead else 0 for i in piece.ids.tolist())
+            counts = np.fromiter(known, np.int64, len(piece.ids))
         places = np.flatnonzero(piece.seen > counts)
         parts = [*self.parts, *([(piece, places)] if len(places) else [])]
         # As many pieces as there are digits in their sizes: each file is carried over a few times.
@@ -185,7 +204,9 @@ class FileList(Files):
         """After more deletes, and with files that nobody else sees."""
         found = self.find(dead)
         more = {i: positions.union(file.deleted, dead[i]) for i, file in found.items()}
-        left = {i: p for i, p in more.items() if len(p) < found[i].live + len(found[i].deleted)}
+        left = {
+            i: Dead.of(p) for i, p in more.items() if len(p) < found[i].live + len(found[i].deleted)
+        }
         rest = self.without(i for i in more if i not in left)
         return replace(rest, dead={**rest.dead, **left}, others=(*rest.others, *files))
 
@@ -194,7 +215,7 @@ class FileList(Files):
     def _file(self, piece: Piece, place: int) -> DataFile:
         row = piece.row(place)
         path = resolve(row.path, row.relative, self.table.location)
-        dead = self.dead.get(row.id, positions.EMPTY)
+        dead = self.dead[row.id].positions if row.id in self.dead else positions.EMPTY
         lacked = ((c.id, piece.lacks(c)) for c in self.table.columns)
         return DataFile(
             row.id,

@@ -48,6 +48,19 @@ class FileRow:
         return self.begin <= version and (self.end is None or self.end > version)
 
 
+@dataclass(frozen=True)
+class DeleteRow:
+    """A row of ducklake_delete_file."""
+
+    id: int
+    file: int
+    path: str
+    begin: int
+    end: int | None
+    partial_max: int | None
+    rows: int
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """Files of one table, by id."""

@@ -1,4 +1,4 @@
-"""The bounds of one column in many files, as columns of ranks: all files are judged at once.
+"""Bounds of columns: of one file, and of many as columns of ranks, which are judged at once.
 
 Law: what is said of a file here is what ``pruning.may_meet`` says of its bounds alone.
 """
@@ -6,7 +6,7 @@ Law: what is said of a file here is what ``pruning.may_meet`` says of its bounds
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_trickle.storage.files.values import bound
-from spark_trickle.storage.records import Bounds, Column
+from spark_trickle.storage.records import Bounds, Column, Table
 
 StatsRow = tuple[Any, ...]
 """Of a row of ducklake_file_column_stats: the file, values, NULLs, min, max, NaN."""
@@ -25,6 +25,27 @@ Marks = np.ndarray[Any, np.dtype[np.bool_]]
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+class LazyBounds(Mapping[int, Bounds]):
+    """Bounds by column id, read from their text only when asked for."""
+
+    def __init__(self, table: Table, stats: Mapping[int, tuple[Any, ...]]) -> None:
+        self._columns = {c.id: c for c in table.columns}
+        self.stats = stats
+
+    def __getitem__(self, column: int) -> Bounds:
+        values, nulls, low, high, nan = self.stats[column]
+        own = self._columns[column]
+        return Bounds(
+            bound(own, low), bound(own, high), nulls, values, None if nan is None else bool(nan)
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        return (c for c in self.stats if c in self._columns)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +123,7 @@ def column_bounds(column: Column, ids: Numbers, rows: Sequence[StatsRow]) -> Col
     places = np.searchsorted(ids, own)
     here = (places < count) & (ids[np.minimum(places, count - 1)] == own) if count else own < 0
     places = places[here]
-    ends, low, high = _ranked(_read(column, lows), _read(column, highs))
+    ends, low, high = _ranked(column, lows, highs)
 
     def spread(found: Numbers) -> Numbers:
         result = np.full(count, -1, np.int64)
@@ -116,33 +137,41 @@ def column_bounds(column: Column, ids: Numbers, rows: Sequence[StatsRow]) -> Col
         ends,
         spread(low),
         spread(high),
-        spread(_numbers(nulls)),
-        spread(_numbers(values)),
-        spread(_numbers(nans)),
+        spread(numbers(nulls)),
+        spread(numbers(values)),
+        spread(numbers(nans)),
         column.type in ("float", "double"),
     )
 
 
-def _numbers(values: Sequence[Any]) -> Numbers:
-    return np.fromiter((-1 if v is None else int(v) for v in values), np.int64, len(values))
+def numbers(values: Sequence[Any]) -> Numbers:
+    """Integers or truth values of the catalog; -1 for NULL."""
+    found = pa.array(values).cast(pa.int64()).fill_null(-1)
+    return np.asarray(found.to_numpy(zero_copy_only=False))
 
 
-def _read(column: Column, texts: Sequence[str | None]) -> list[Any]:
+def _ranked(
+    column: Column, lows: Sequence[str | None], highs: Sequence[str | None]
+) -> tuple[list[Any], Numbers, Numbers]:
+    """All ends that the texts say, sorted, and the place of each low and high among them."""
+    texts = (*lows, *highs)
     if column.type in _INTEGERS:
         try:
-            found: list[Any] = pa.array(texts, pa.string()).cast(pa.int64()).to_pylist()
-            return found
+            return _ranked_integers(pa.array(texts, pa.string()).cast(pa.int64()))
         except pa.ArrowInvalid:
             pass  # one of them is no number: each by itself
     read = {text: bound(column, text) for text in set(texts)}
-    return [read[text] for text in texts]
+    ends = sorted({end for end in read.values() if end is not None})
+    rank = {end: place for place, end in enumerate(ends)}
+    ranks = {text: -1 if end is None else rank[end] for text, end in read.items()}
+    found = np.fromiter((ranks[text] for text in texts), np.int64, len(texts))
+    return ends, found[: len(lows)], found[len(lows) :]
 
 
-def _ranked(lows: list[Any], highs: list[Any]) -> tuple[list[Any], Numbers, Numbers]:
-    ends = sorted({end for part in (lows, highs) for end in part if end is not None})
-    rank = {end: i for i, end in enumerate(ends)}
-    rank[None] = -1
-    low, high = (
-        np.fromiter((rank[v] for v in part), np.int64, len(part)) for part in (lows, highs)
-    )
-    return ends, low, high
+def _ranked_integers(found: pa.Array) -> tuple[list[Any], Numbers, Numbers]:
+    known = found.is_valid().to_numpy(zero_copy_only=False)
+    ends, places = np.unique(found.drop_null().to_numpy(), return_inverse=True)
+    ranks = np.full(len(found), -1, np.int64)
+    ranks[known] = places
+    half = len(found) // 2
+    return ends.tolist(), ranks[:half], ranks[half:]

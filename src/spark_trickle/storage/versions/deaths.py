@@ -220,7 +220,7 @@ def since(
     new = found.among(positions.minus(found.positions, known.positions))
     if end is None:
         return new
-    every = pa.array(range(file.rows), pa.int64())
+    every = pa.array(np.arange(file.rows, dtype=np.int64))
     return new.and_also(at_version(positions.minus(every, found.positions), end)).sorted()
 
 

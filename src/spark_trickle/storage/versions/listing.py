@@ -10,7 +10,7 @@ from spark_trickle.storage.catalog.database import Connection, in_parts
 from spark_trickle.storage.catalog.structure import VISIBLE, resolve
 from spark_trickle.storage.manifest.file_list import FileList
 from spark_trickle.storage.manifest.pieces import FileRow, Piece, lacking
-from spark_trickle.storage.manifest.statistics import Numbers
+from spark_trickle.storage.manifest.statistics import numbers
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.versions.planning import Planner
 
@@ -21,7 +21,7 @@ def listed(planner: Planner, connection: Connection, table: Table, version: int)
         connection, table, f"table_id = ? AND {VISIBLE}", (table.id, version, version)
     )
     piece = _piece(planner, connection, table, rows, version)
-    return FileList(planner, table).with_piece(piece, planner.dead(connection, table, version))
+    return FileList(planner, table).with_piece(piece, planner.counted(connection, table, version))
 
 
 def relisted(
@@ -43,7 +43,7 @@ def relisted(
         for row in planner.file_tuples(connection, table, f"{where} ({marks})", (*at, *part))
     ]
     piece = _piece(planner, connection, table, rows, version)
-    return files.without(ids).with_piece(piece, planner.dead(connection, table, version, ids))
+    return files.without(ids).with_piece(piece, planner.counted(connection, table, version, ids))
 
 
 def _piece(
@@ -53,21 +53,19 @@ def _piece(
     rows: list[tuple[Any, ...]],
     version: int,
 ) -> Piece:
-    def column(place: int) -> Numbers:
-        values = (-1 if row[place] is None else row[place] for row in rows)
-        return np.fromiter(values, np.int64, len(rows))
-
-    ids, seen, mappings = column(0), column(3), column(9)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 11
+    ids, seen, size, begin, latest, mappings = (numbers(columns[i]) for i in (0, 3, 4, 6, 8, 9))
+    seen = seen.copy()
     through = {}
-    for place in np.flatnonzero(column(8) > version).tolist():
+    for place in np.flatnonzero(latest > version).tolist():
         row = FileRow(*rows[place])
         path = resolve(row.path, row.relative, table.location)
         through[row.id] = version
         seen[place] = planner.count(row.id, path, table, None, version)
     named = mappings >= 0
     planner.load_names(connection, set(mappings[named].tolist()))
-    without = lacking(connection, table.id, ids, column(6), named)
-    return Piece(table.id, ids, rows, seen, column(4), through, without, planner.reading)
+    without = lacking(connection, table.id, ids, begin, named)
+    return Piece(table.id, ids, rows, seen, size, through, without, planner.reading)
 
 
 def touched(connection: Connection, table: Table, before: int, after: int) -> list[int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,13 +16,13 @@ from spark_trickle.storage.catalog.database import Connection, in_parts, quoted
 from spark_trickle.storage.catalog.structure import VISIBLE, columns_at, resolve
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.files.types import arrow_field, arrow_type, leaves, readable
-from spark_trickle.storage.files.values import bound, decode
-from spark_trickle.storage.manifest.file_list import FileList
-from spark_trickle.storage.manifest.pieces import FileRow, Reading
+from spark_trickle.storage.files.values import decode
+from spark_trickle.storage.manifest.file_list import Dead, FileList
+from spark_trickle.storage.manifest.pieces import DeleteRow, FileRow, Reading
+from spark_trickle.storage.manifest.statistics import LazyBounds
 from spark_trickle.storage.records import (
     FILE_VERSION,
     ROW_ID,
-    Bounds,
     Column,
     DataFile,
     ScanPlan,
@@ -34,19 +35,6 @@ FILE_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class DeleteRow:
-    """A row of ducklake_delete_file."""
-
-    id: int
-    file: int
-    path: str
-    begin: int
-    end: int | None
-    partial_max: int | None
-    rows: int
-
-
 @dataclass
 class Caches:
     """Facts about files; files never change, so these stay right for ever."""
@@ -57,27 +45,6 @@ class Caches:
     row_ids: dict[int, bool] = field(default_factory=dict)
     inlined_columns: dict[tuple[int, int], tuple[Column, ...]] = field(default_factory=dict)
     names: dict[int, frozenset[tuple[int, str]]] = field(default_factory=dict)
-
-
-class LazyBounds(Mapping[int, Bounds]):
-    """Bounds by column id, read from their text only when asked for."""
-
-    def __init__(self, table: Table, stats: Mapping[int, tuple[Any, ...]]) -> None:
-        self._columns = {c.id: c for c in table.columns}
-        self.stats = stats
-
-    def __getitem__(self, column: int) -> Bounds:
-        values, nulls, low, high, nan = self.stats[column]
-        own = self._columns[column]
-        return Bounds(
-            bound(own, low), bound(own, high), nulls, values, None if nan is None else bool(nan)
-        )
-
-    def __iter__(self) -> Iterator[int]:
-        return (c for c in self.stats if c in self._columns)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 def check_readable(table: Table) -> None:
@@ -211,16 +178,37 @@ class Planner:
         self, connection: Connection, table: Table, version: int, only: Iterable[int] | None = None
     ) -> dict[int, pa.Array]:
         """Dead positions by file at a version; of all files, or of the given ones."""
-        result: dict[int, list[pa.Array]] = defaultdict(list)
-        only = None if only is None else list(only)
-        for row in self._delete_rows(connection, table, version, only):
+        found = self.counted(connection, table, version, only)
+        return {file: dead.positions for file, dead in found.items()}
+
+    def counted(
+        self, connection: Connection, table: Table, version: int, only: Iterable[int] | None = None
+    ) -> dict[int, Dead]:
+        """The same; where the catalog says how many there are, the delete file is read later."""
+        chosen = None if only is None else list(only)
+        rows: dict[int, list[DeleteRow]] = defaultdict(list)
+        for row in self._delete_rows(connection, table, version, chosen):
+            rows[row.file].append(row)
+        inlined = self._inlined_deletes(connection, table, version, chosen)
+        result = {}
+        for file in rows.keys() | inlined.keys():
+            own = rows.get(file, [])
+            read = partial(self._positions, own, table, version, inlined.get(file, ()))
+            alone = len(own) == 1 and file not in inlined
+            if alone and (own[0].partial_max is None or own[0].partial_max <= version):
+                result[file] = Dead(own[0].rows, read)
+            else:
+                result[file] = Dead.of(read())
+        return result
+
+    def _positions(
+        self, rows: Iterable[DeleteRow], table: Table, version: int, inlined: Sequence[int]
+    ) -> pa.Array:
+        parts = [positions.of(inlined)]
+        for row in rows:
             found, stamps = self.delete_file(row, table)
-            if stamps is not None:
-                found = found.filter(pc.less_equal(stamps, version))
-            result[row.file].append(found)
-        for file, found in self._inlined_deletes(connection, table, version, only).items():
-            result[file].append(positions.of(found))
-        return {file: positions.union(*parts) for file, parts in result.items()}
+            parts.append(found if stamps is None else found.filter(pc.less_equal(stamps, version)))
+        return positions.union(*parts)
 
     def _delete_rows(
         self, connection: Connection, table: Table, version: int, only: Sequence[int] | None
@@ -266,19 +254,20 @@ class Planner:
     ) -> list[DeleteRow]:
         rows = connection.execute(
             "SELECT delete_file_id, data_file_id, path, path_is_relative, begin_snapshot, "
-            "end_snapshot, partial_max, format, encryption_key, delete_count FROM ducklake_delete_file "
+            "end_snapshot, partial_max, delete_count, format, encryption_key "
+            "FROM ducklake_delete_file "
             f"WHERE table_id = ? AND {where} ORDER BY delete_file_id",
             (table.id, *parameters),
         )
         result = []
-        for number, file, path, relative, begin, end, partial, form, key, count in rows:
+        for number, file, path, relative, begin, end, latest, count, form, key in rows:
             full = resolve(path, relative, table.location)
             if (form or "parquet") != "parquet" or key:
                 raise CatalogError(
                     f"the delete file {full} of table {table} is {'encrypted' if key else form}; "
                     "only plain Parquet delete files are supported"
                 )
-            result.append(DeleteRow(number, file, full, begin, end, partial, count))
+            result.append(DeleteRow(number, file, full, begin, end, latest, count))
         return result
 
     def delete_file(self, row: DeleteRow, table: Table) -> tuple[pa.Array, pa.Array | None]:

@@ -13,6 +13,7 @@ from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.parquet import FileFacts
 from spark_trickle.storage.files.types import arrow_type, leaves
 from spark_trickle.storage.manifest.file_list import FileList
+from spark_trickle.storage.manifest.statistics import LazyBounds
 from spark_trickle.storage.records import (
     ROW_ID,
     ChangePlan,
@@ -25,7 +26,7 @@ from spark_trickle.storage.records import (
 )
 from spark_trickle.storage.versions.deaths import DeathFile
 from spark_trickle.storage.versions.feed import weighted
-from spark_trickle.storage.versions.planning import LazyBounds, conform, plain_schema
+from spark_trickle.storage.versions.planning import conform, plain_schema
 
 
 @dataclass(frozen=True)
