@@ -172,6 +172,7 @@ def _chosen(
         connection, table, "table_id = ? AND end_snapshot IS NULL", (table.id,)
     )
     dead = planner.dead(connection, table, version)
+    rows = [row for row in rows if row.bytes < SMALL_BYTES or row.id in dead]
     files = [f for f in planner.files(connection, table, rows, version, dead) if not f.by_name]
     dirty = [f for f in files if len(f.deleted) >= DEAD_SHARE * f.rows and len(f.deleted)]
     small = [f for f in files if f.bytes < SMALL_BYTES]
