@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -258,7 +259,7 @@ TEXTS = {
     "bigint": st.integers(-9, 9).map(str),
     "double": st.floats(allow_nan=True, allow_infinity=True, width=16).map(repr),
     "decimal(4,1)": st.integers(-99, 99).map(lambda n: f"{n / 10}"),
-    "string": st.text("abé\U0001f600", max_size=2),
+    "string": st.text("abé\U0001f600,\x1e\x1f", max_size=2).filter(lambda t: t != "\x1e"),
     "date": st.integers(1, 28).map(lambda d: f"2020-01-{d:02}"),
     "boolean": st.sampled_from(["true", "false"]),
 }
@@ -266,10 +267,19 @@ VALUES = {
     "bigint": st.integers(-10, 10),
     "double": st.one_of(st.floats(width=16), st.integers(-3, 3).map(float)),
     "decimal(4,1)": st.integers(-999, 999).map(lambda n: Decimal(n) / 100),
-    "string": st.text("abé\U0001f600", max_size=2),
+    "string": st.text("abé\U0001f600,\x1e\x1f", max_size=2).filter(lambda t: t != "\x1e"),
     "date": st.integers(18_250, 18_300),
     "boolean": st.booleans(),
 }
+
+
+def _bounds(column: Column, ids: Any, rows: list[tuple[Any, ...]]) -> Any:
+    names = "data_file_id, value_count, null_count, min_value, max_value, contains_nan"
+    with closing(sqlite3.connect(":memory:")) as raw:
+        raw.execute(f"CREATE TABLE ducklake_file_column_stats ({names})")
+        raw.executemany("INSERT INTO ducklake_file_column_stats VALUES (?, ?, ?, ?, ?, ?)", rows)
+        connection = database._SqliteConnection(raw)
+        return column_bounds(connection, column, ids, ("data_file_id > ?", [0]))
 
 
 @given(st.data())
@@ -281,7 +291,7 @@ def test_all_files_at_once_are_judged_like_each(data: st.DataObject) -> None:
     nan = st.sampled_from([None, False, True])
     rows = data.draw(st.lists(st.tuples(count, count, text, text, nan), max_size=6))
     ids = np.array(range(10, 10 + len(rows) + 1), np.int64)  # of the last one nothing is known
-    bounds = column_bounds(column, ids, [(10 + i, *row) for i, row in enumerate(rows)])
+    bounds = _bounds(column, ids, [(10 + i, *row) for i, row in enumerate(rows)])
     each = [bounds.at(place) or Bounds() for place in range(len(ids))]
     low, high = (data.draw(st.one_of(st.none(), VALUES[kind])) for _ in "ab")
     wanted = SortedValues.of(data.draw(st.lists(st.one_of(st.none(), VALUES[kind]), max_size=3)))

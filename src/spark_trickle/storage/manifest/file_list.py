@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from spark_trickle.storage.catalog.structure import resolve
 from spark_trickle.storage.files import positions
+from spark_trickle.storage.manifest.columns import Numbers
 from spark_trickle.storage.manifest.pieces import FileRow, Piece, merged
-from spark_trickle.storage.manifest.statistics import ColumnBounds, Marks, Numbers
+from spark_trickle.storage.manifest.statistics import ColumnBounds, Marks
 from spark_trickle.storage.read.pruning import SortedValues, WantedValues, keeps
 from spark_trickle.storage.records import Bounds, Column, DataFile, Files, Table
 
@@ -213,7 +214,7 @@ class FileList(Files):
     # Single files
 
     def _file(self, piece: Piece, place: int) -> DataFile:
-        row = piece.row(place)
+        row = piece.facts.row(place)
         path = resolve(row.path, row.relative, self.table.location)
         dead = self.dead[row.id].positions if row.id in self.dead else positions.EMPTY
         lacked = ((c.id, piece.lacks(c)) for c in self.table.columns)

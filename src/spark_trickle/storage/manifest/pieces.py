@@ -11,14 +11,8 @@ from typing import Any
 import numpy as np
 
 from spark_trickle.storage.catalog.database import Connection, in_parts
-from spark_trickle.storage.manifest.statistics import (
-    STATS_COLUMNS,
-    ColumnBounds,
-    Marks,
-    Numbers,
-    StatsRow,
-    column_bounds,
-)
+from spark_trickle.storage.manifest.columns import Numbers, read_columns
+from spark_trickle.storage.manifest.statistics import ColumnBounds, Marks, column_bounds
 from spark_trickle.storage.records import Column
 
 Reading = Callable[[], AbstractContextManager[Connection]]
@@ -61,17 +55,73 @@ class DeleteRow:
     rows: int
 
 
+_NUMBERS = (
+    "data_file_id",
+    "record_count",
+    "file_size_bytes",
+    "row_id_start",
+    "begin_snapshot",
+    "partial_max",
+    "mapping_id",
+    "CASE WHEN path_is_relative THEN 1 ELSE 0 END",
+    "CASE WHEN encryption_key IS NULL OR encryption_key = '' THEN 0 ELSE 1 END",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Rows of ducklake_data_file as columns, ordered by id."""
+
+    numbers: Numbers
+    """A line for each of ``_NUMBERS``; -1 stands for NULL."""
+    paths: Sequence[str]
+
+    @classmethod
+    def read(cls, connection: Connection, where: str, parameters: Sequence[Any]) -> Facts:
+        rest = f"ducklake_data_file WHERE {where}"
+        numbers, texts = read_columns(connection, _NUMBERS, ["path"], rest, parameters)
+        return cls._ordered(np.stack(numbers), texts[0])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Facts]) -> Facts:
+        paths = [path for part in parts for path in part.paths]
+        return cls._ordered(np.concatenate([part.numbers for part in parts], axis=1), paths)
+
+    @classmethod
+    def _ordered(cls, numbers: Numbers, paths: Sequence[Any]) -> Facts:
+        order = np.argsort(numbers[0], kind="stable")
+        if len(order) and (order[1:] < order[:-1]).any():
+            numbers, paths = numbers[:, order], [paths[place] for place in order.tolist()]
+        return cls(numbers, paths)
+
+    def at(self, places: Numbers) -> Facts:
+        return Facts(self.numbers[:, places], [self.paths[place] for place in places.tolist()])
+
+    @property
+    def encrypted(self) -> str | None:
+        """The path of a file that is."""
+        found = np.flatnonzero(self.numbers[8])
+        return self.paths[found[0]] if len(found) else None
+
+    def row(self, place: int) -> FileRow:
+        values: list[int] = self.numbers[:8, place].tolist()
+        number, rows, size, start, begin, latest, mapping, relative = values
+        own = (number, self.paths[place], relative, rows, size, _known(start), begin)
+        return FileRow(*own, None, _known(latest), _known(mapping), None)
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """Files of one table, by id."""
 
     table: int
-    ids: Numbers
-    facts: Sequence[tuple[Any, ...]]
-    """Of each file the values of a ``FileRow``, in its order."""
+    facts: Facts
     seen: Numbers
     """Rows that the version sees, dead ones included."""
-    bytes: Numbers
     through: Mapping[int, int]
     """By id, of files with rows of later versions too: the version."""
     lacking: Mapping[int, Marks | None]
@@ -80,8 +130,13 @@ class Piece:
     _bounds: dict[tuple[int, str], ColumnBounds] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def row(self, place: int) -> FileRow:
-        return FileRow(*self.facts[place])
+    @property
+    def ids(self) -> Numbers:
+        return np.asarray(self.facts.numbers[0])
+
+    @property
+    def bytes(self) -> Numbers:
+        return np.asarray(self.facts.numbers[2])
 
     def places(self, ids: Iterable[int]) -> Numbers:
         """Where those of the files are that are here."""
@@ -99,22 +154,17 @@ class Piece:
         key = (column.id, column.type)
         with self._lock:
             if key not in self._bounds:
+                wanted, files = "table_id = ? AND column_id = ?", [self.table]
+                if len(self.ids) <= FEW:
+                    marks = ", ".join("?" * len(self.ids))
+                    wanted, files = (
+                        f"data_file_id IN ({marks}) AND column_id = ?",
+                        self.ids.tolist(),
+                    )
                 with self.reading() as connection:
-                    rows = self._stats(connection, column.id)
-                self._bounds[key] = column_bounds(column, self.ids, rows)
+                    own = (*files, column.id)
+                    self._bounds[key] = column_bounds(connection, column, self.ids, (wanted, own))
             return self._bounds[key]
-
-    def _stats(self, connection: Connection, column: int) -> list[StatsRow]:
-        sql = f"SELECT {STATS_COLUMNS} FROM ducklake_file_column_stats WHERE "
-        if len(self.ids) > FEW:
-            return connection.execute(f"{sql} table_id = ? AND column_id = ?", (self.table, column))
-        return [
-            row
-            for part, marks in in_parts(self.ids.tolist())
-            for row in connection.execute(
-                f"{sql} data_file_id IN ({marks}) AND column_id = ?", (*part, column)
-            )
-        ]
 
     def lacks(self, column: Column) -> Marks | None:
         """Which files were written without the column; None: none of them."""
@@ -126,6 +176,7 @@ class Piece:
 
 def merged(*parts: tuple[Piece, Numbers]) -> Piece:
     """The files at these places of some pieces in one."""
+    pieces = [piece for piece, _ in parts]
     ids = np.concatenate([piece.ids[places] for piece, places in parts])
     order = np.argsort(ids, kind="stable")
 
@@ -133,8 +184,6 @@ def merged(*parts: tuple[Piece, Numbers]) -> Piece:
         found = zip(columns, parts, strict=True)
         return np.concatenate([column[places] for column, (_, places) in found])[order]
 
-    pieces = [piece for piece, _ in parts]
-    facts = [piece.facts[place] for piece, places in parts for place in places.tolist()]
     without: dict[int, Marks | None] = {}
     for column in {column for piece in pieces for column in piece.lacking}:
         marks = [piece.lacking.get(column) for piece in pieces]
@@ -146,10 +195,8 @@ def merged(*parts: tuple[Piece, Numbers]) -> Piece:
             )
     return Piece(
         pieces[0].table,
-        ids[order],
-        [facts[place] for place in order.tolist()],
+        Facts.joined([piece.facts.at(places) for piece, places in parts]),
         joined(piece.seen for piece in pieces),
-        joined(piece.bytes for piece in pieces),
         {file: version for piece in pieces for file, version in piece.through.items()},
         without,
         pieces[0].reading,

@@ -13,16 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.files.values import bound
+from spark_trickle.storage.manifest.columns import Numbers, Texts, read_columns
 from spark_trickle.storage.records import Bounds, Column, Table
 
-StatsRow = tuple[Any, ...]
-"""Of a row of ducklake_file_column_stats: the file, values, NULLs, min, max, NaN."""
-
-STATS_COLUMNS = "data_file_id, value_count, null_count, min_value, max_value, contains_nan"
-
 Marks = np.ndarray[Any, np.dtype[np.bool_]]
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
@@ -115,44 +111,41 @@ class ColumnBounds:
         return left, right
 
 
-def column_bounds(column: Column, ids: Numbers, rows: Sequence[StatsRow]) -> ColumnBounds:
-    """Of the files with these ids, in order; rows of others are passed over."""
-    count = len(ids)
-    files, values, nulls, lows, highs, nans = zip(*rows, strict=True) if rows else [()] * 6
-    own = np.array(files, np.int64)
-    places = np.searchsorted(ids, own)
-    here = (places < count) & (ids[np.minimum(places, count - 1)] == own) if count else own < 0
+_NUMBERS = (
+    "data_file_id",
+    "null_count",
+    "value_count",
+    "CASE WHEN contains_nan IS NULL THEN -1 WHEN contains_nan THEN 1 ELSE 0 END",
+)
+
+
+def column_bounds(
+    connection: Connection, column: Column, ids: Numbers, wanted: tuple[str, Sequence[Any]]
+) -> ColumnBounds:
+    """Of the files with these ids, in order; ``wanted`` finds their statistics and perhaps others."""
+    where, parameters = wanted
+    rest = f"ducklake_file_column_stats WHERE {where}"
+    texts = ("min_value", "max_value")
+    (files, *counts), ends = read_columns(connection, _NUMBERS, texts, rest, parameters)
+    places = np.searchsorted(ids, files)
+    here = np.flatnonzero(places < len(ids))
+    here = here[ids[places[here]] == files[here]]
     places = places[here]
-    ends, low, high = _ranked(column, lows, highs)
 
     def spread(found: Numbers) -> Numbers:
-        result = np.full(count, -1, np.int64)
+        result = np.full(len(ids), -1, np.int64)
         result[places] = found[here]
         return result
 
-    known = np.zeros(count, bool)
+    known = np.zeros(len(ids), bool)
     known[places] = True
-    return ColumnBounds(
-        known,
-        ends,
-        spread(low),
-        spread(high),
-        spread(numbers(nulls)),
-        spread(numbers(values)),
-        spread(numbers(nans)),
-        column.type in ("float", "double"),
-    )
+    values, low, high = _ranked(column, *ends)
+    floating = column.type in ("float", "double")
+    nulls, count, nan = (spread(found) for found in counts)
+    return ColumnBounds(known, values, spread(low), spread(high), nulls, count, nan, floating)
 
 
-def numbers(values: Sequence[Any]) -> Numbers:
-    """Integers or truth values of the catalog; -1 for NULL."""
-    found = pa.array(values).cast(pa.int64()).fill_null(-1)
-    return np.asarray(found.to_numpy(zero_copy_only=False))
-
-
-def _ranked(
-    column: Column, lows: Sequence[str | None], highs: Sequence[str | None]
-) -> tuple[list[Any], Numbers, Numbers]:
+def _ranked(column: Column, lows: Texts, highs: Texts) -> tuple[list[Any], Numbers, Numbers]:
     """All ends that the texts say, sorted, and the place of each low and high among them."""
     texts = (*lows, *highs)
     if column.type in _INTEGERS:

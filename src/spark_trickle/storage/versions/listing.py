@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from spark_trickle.errors import CatalogError
 from spark_trickle.storage.catalog.database import Connection, in_parts
 from spark_trickle.storage.catalog.structure import VISIBLE, resolve
 from spark_trickle.storage.manifest.file_list import FileList
-from spark_trickle.storage.manifest.pieces import FileRow, Piece, lacking
-from spark_trickle.storage.manifest.statistics import numbers
+from spark_trickle.storage.manifest.pieces import Facts, Piece, lacking
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.versions.planning import Planner
 
 
 def listed(planner: Planner, connection: Connection, table: Table, version: int) -> FileList:
     """All files of a version."""
-    rows = planner.file_tuples(
-        connection, table, f"table_id = ? AND {VISIBLE}", (table.id, version, version)
-    )
-    piece = _piece(planner, connection, table, rows, version)
+    facts = Facts.read(connection, f"table_id = ? AND {VISIBLE}", (table.id, version, version))
+    piece = _piece(planner, connection, table, facts, version)
     return FileList(planner, table).with_piece(piece, planner.counted(connection, table, version))
 
 
@@ -37,35 +33,32 @@ def relisted(
         return files
     where = f"table_id = ? AND {VISIBLE} AND data_file_id IN"
     at = (table.id, version, version)
-    rows = [
-        row
-        for part, marks in in_parts(ids)
-        for row in planner.file_tuples(connection, table, f"{where} ({marks})", (*at, *part))
-    ]
-    piece = _piece(planner, connection, table, rows, version)
+    facts = Facts.joined(
+        [
+            Facts.read(connection, f"{where} ({marks})", (*at, *part))
+            for part, marks in in_parts(ids)
+        ]
+    )
+    piece = _piece(planner, connection, table, facts, version)
     return files.without(ids).with_piece(piece, planner.counted(connection, table, version, ids))
 
 
 def _piece(
-    planner: Planner,
-    connection: Connection,
-    table: Table,
-    rows: list[tuple[Any, ...]],
-    version: int,
+    planner: Planner, connection: Connection, table: Table, facts: Facts, version: int
 ) -> Piece:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 11
-    ids, seen, size, begin, latest, mappings = (numbers(columns[i]) for i in (0, 3, 4, 6, 8, 9))
-    seen = seen.copy()
-    through = {}
+    if facts.encrypted is not None:
+        raise CatalogError(f"the data file {facts.encrypted} of table {table} is encrypted")
+    ids, rows, _, _, begins, latest, mappings, *_ = facts.numbers
+    seen, through = rows.copy(), {}
     for place in np.flatnonzero(latest > version).tolist():
-        row = FileRow(*rows[place])
+        row = facts.row(place)
         path = resolve(row.path, row.relative, table.location)
         through[row.id] = version
         seen[place] = planner.count(row.id, path, table, None, version)
     named = mappings >= 0
     planner.load_names(connection, set(mappings[named].tolist()))
-    without = lacking(connection, table.id, ids, begin, named)
-    return Piece(table.id, ids, rows, seen, size, through, without, planner.reading)
+    without = lacking(connection, table.id, ids, begins, named)
+    return Piece(table.id, facts, seen, through, without, planner.reading)
 
 
 def touched(connection: Connection, table: Table, before: int, after: int) -> list[int]:

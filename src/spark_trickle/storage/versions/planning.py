@@ -88,16 +88,11 @@ class Planner:
     def file_rows(
         self, connection: Connection, table: Table, where: str, parameters: Sequence[Any]
     ) -> list[FileRow]:
-        return [FileRow(*row) for row in self.file_tuples(connection, table, where, parameters)]
-
-    def file_tuples(
-        self, connection: Connection, table: Table, where: str, parameters: Sequence[Any]
-    ) -> list[tuple[Any, ...]]:
         sql = f"SELECT {FILE_COLUMNS} FROM ducklake_data_file WHERE {where} ORDER BY data_file_id"
-        rows = connection.execute(sql, parameters)
+        rows = [FileRow(*row) for row in connection.execute(sql, parameters)]
         for row in rows:
-            if row[-1]:
-                raise CatalogError(f"the data file {row[1]} of table {table} is encrypted")
+            if row.encryption:
+                raise CatalogError(f"the data file {row.path} of table {table} is encrypted")
         return rows
 
     def files(
