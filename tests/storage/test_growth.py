@@ -22,9 +22,10 @@ from spark_trickle.execute.states import version_at
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog import bootstrap, database, postgres
 from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.catalog.structure import version_range
 from spark_trickle.storage.manifest.statistics import column_bounds
 from spark_trickle.storage.read.pruning import SortedValues, may_meet
-from spark_trickle.storage.read.reader import read_scan
+from spark_trickle.storage.read.reader import read_file, read_scan
 from spark_trickle.storage.records import Bounds, Column, NewColumn
 from spark_trickle.storage.upkeep.compaction import compact
 from spark_trickle.storage.upkeep.maintenance import expire, oldest_kept
@@ -86,7 +87,8 @@ def insert(catalog: Catalog, ids: range) -> None:
 def delete(catalog: Catalog, key: int) -> None:
     with catalog.begin() as tx:
         (file,) = tx.scan("facts").prune({"id": [key]}).files
-        tx.delete_rows("facts", {file.id: [key % growth.ROWS]})
+        places = next(read_file(tx.table("facts"), file))["id"].to_pylist()
+        tx.delete_rows("facts", {file.id: [places.index(key)]})
 
 
 def look_up(catalog: Catalog, key: int) -> list[int]:
@@ -183,6 +185,23 @@ def test_a_catalog_without_our_indexes_gets_them(open_lake: Callable[..., Catalo
         assert bootstrap.lacks_indexes(connection)
     with open_lake().reading() as connection:
         assert not bootstrap.lacks_indexes(connection)
+
+
+def test_a_reader_that_began_earlier_sees_its_own_version(
+    open_lake: Callable[..., Catalog],
+) -> None:
+    catalog = open_lake(inline_row_limit=2)
+    with catalog.begin() as tx:
+        tx.create_table("facts", [NewColumn("id", "bigint")])
+    insert(catalog, range(5))
+    with catalog.reading() as earlier:
+        before = version_range(earlier)
+        insert(catalog, range(5, 10))
+        delete(catalog, 7)
+        assert len(catalog.scan("facts").files) == 2
+        plan = catalog._plans.scan(earlier, catalog.table("facts"), before[1], before)
+        assert sorted(read_scan(plan)["id"].to_pylist()) == list(range(5))
+        assert len(catalog.scan("facts").files) == 2
 
 
 @pytest.mark.parametrize("seed", range(6))

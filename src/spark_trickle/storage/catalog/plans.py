@@ -113,10 +113,13 @@ class Plans:
     def _listed(
         self, connection: Connection, table: Table, version: int, bounds: VersionRange
     ) -> FileList:
-        """The files of a version: those of the newest one that was asked for, and what differs."""
+        """The files of a version: those of the newest one that was asked for, and what differs.
+
+        A connection that began earlier does not see what came since: it lists for itself.
+        """
         with self._lock:
             known, files = self._files.get(table.id, (-1, None))
-        if files is not None and known >= bounds[0]:
+        if files is not None and bounds[0] <= known <= bounds[1]:
             first = self._moves.near(connection, known, bounds[1])
             if max(first, self._moves.of(table.id, 0, _REARRANGED.__contains__)) <= known:
                 found = listing.relisted(self._planner, connection, files, known, version)
@@ -124,7 +127,8 @@ class Plans:
                     self._keep_files(table.id, version, found)
                 return found
         found = listing.listed(self._planner, connection, table, version)
-        self._keep_files(table.id, version, found)
+        if known <= bounds[1]:
+            self._keep_files(table.id, version, found)
         return found
 
     def _keep_files(self, table: int, version: int, files: FileList) -> None:
