@@ -62,6 +62,11 @@ def answers(catalog: Catalog) -> Iterator[list[tuple[str, tuple[Any, ...], int]]
             kind.execute = execute  # type: ignore[method-assign]
 
 
+def _of_a_table(step: str) -> bool:
+    """Whether all files of a table, or those up to a version, are looked at."""
+    return step.endswith(("(table_id=?)", "(table_id=? AND begin_snapshot<?)"))
+
+
 @pytest.fixture
 def grown(open_lake: Callable[..., Catalog]) -> Catalog:
     """A table of 2,003 files, three of them real, in a lake of 20,000 versions."""
@@ -136,6 +141,7 @@ def test_nothing_is_looked_for_among_all(tmp_path: Path) -> None:
         with answers(catalog) as seen:
             grow = (catalog.table("facts"), catalog.table("other"), 0, 200)
             growth.grow(catalog, *grow)
+            catalog.scan("facts").prune({"id": [1]})  # files and bounds are read once
             seen.clear()
             everyday(catalog)
         with catalog.reading() as connection:
@@ -150,7 +156,7 @@ def test_nothing_is_looked_for_among_all(tmp_path: Path) -> None:
     slow = {
         (sql, step)
         for sql, step in steps
-        if step.split()[0] == "SCAN" and step.split()[1] in big
+        if step.split()[1] in big and (step.startswith("SCAN") or _of_a_table(step))
         if "LIMIT" not in sql  # it walks along a key until it has enough
     }
     assert slow == set()

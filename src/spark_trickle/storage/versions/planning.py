@@ -213,12 +213,8 @@ class Planner:
         return [
             row
             for part, marks in in_parts(only)
-            for row in self.delete_rows(
-                connection,
-                table,
-                f"{VISIBLE} AND data_file_id IN ({marks})",
-                (version, version, *part),
-            )
+            for row in self.delete_rows(connection, table, f"data_file_id IN ({marks})", part)
+            if row.begin <= version and (row.end is None or row.end > version)
         ]
 
     def _inlined_deletes(
