@@ -21,6 +21,8 @@ from spark_trickle.storage.manifest.statistics import ColumnBounds, Marks
 from spark_trickle.storage.read.pruning import SortedValues, WantedValues, keeps
 from spark_trickle.storage.records import Bounds, Column, DataFile, Files, Table
 
+_NONE: frozenset[int] = frozenset()
+
 Part = tuple[Piece, Numbers]
 """Of a piece the places of the files that are in the list."""
 
@@ -69,10 +71,13 @@ class FileList(Files):
         return sum(len(places) for _, places in self.parts) + len(self.others)
 
     def __iter__(self) -> Iterator[DataFile]:
-        for piece, places in self.parts:
-            for place in places.tolist():
-                yield self._file(piece, place)
-        yield from self.others
+        return iter(self._all)
+
+    @cached_property
+    def _all(self) -> tuple[DataFile, ...]:
+        """Kept: who reads a table whole looks through its files more than once."""
+        made = (file for piece, places in self.parts for file in self._files(piece, places))
+        return (*made, *self.others)
 
     @overload
     def __getitem__(self, index: int) -> DataFile: ...
@@ -81,16 +86,7 @@ class FileList(Files):
     def __getitem__(self, index: slice) -> Sequence[DataFile]: ...
 
     def __getitem__(self, index: int | slice) -> DataFile | Sequence[DataFile]:
-        if isinstance(index, slice):
-            return tuple(self)[index]
-        left = index + len(self) if index < 0 else index
-        for piece, places in self.parts:
-            if 0 <= left < len(places):
-                return self._file(piece, int(places[left]))
-            left -= len(places)
-        if left < 0:
-            raise IndexError(index)
-        return self.others[left]
+        return self._all[index]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
@@ -127,8 +123,8 @@ class FileList(Files):
         wanted = set(ids)
         found = {file.id: file for file in self.others if file.id in wanted}
         for piece, places in self.parts:
-            for place in np.intersect1d(piece.places(wanted), places).tolist():
-                found[int(piece.ids[place])] = self._file(piece, place)
+            here = np.intersect1d(piece.places(wanted), places)
+            found |= {file.id: file for file in self._files(piece, here)}
         return found
 
     def ends(self, column: Column) -> tuple[Any, Any]:
@@ -211,28 +207,29 @@ class FileList(Files):
         rest = self.without(i for i in more if i not in left)
         return replace(rest, dead={**rest.dead, **left}, others=(*rest.others, *files))
 
-    # Single files
-
-    def _file(self, piece: Piece, place: int) -> DataFile:
-        row = piece.facts.row(place)
-        path = resolve(row.path, row.relative, self.table.location)
-        dead = self.dead[row.id].positions if row.id in self.dead else positions.EMPTY
-        lacked = ((c.id, piece.lacks(c)) for c in self.table.columns)
-        return DataFile(
-            row.id,
-            path,
-            row.rows,
-            row.bytes,
-            row.row_id_start,
-            row.begin,
-            live=int(piece.seen[place]) - len(dead),
-            deleted=dead,
-            has_row_ids=self.facts.has_row_ids(row, path, self.table),
-            inserted_through=piece.through.get(row.id),
-            missing=frozenset(i for i, marks in lacked if marks is not None and marks[place]),
-            bounds=PlaceBounds(self._columns, piece, place),
-            names=self.facts.names(row.mapping),
-        )
+    def _files(self, piece: Piece, places: Numbers) -> Iterator[DataFile]:
+        marked = ((column.id, piece.lacks(column)) for column in self.table.columns)
+        lacking = [(column, marks) for column, marks in marked if marks is not None]
+        seen: list[int] = piece.seen[places].tolist()
+        numbers = zip(places.tolist(), seen, piece.facts.rows(places), strict=True)
+        for place, count, row in numbers:
+            path = resolve(row.path, row.relative, self.table.location)
+            dead = self.dead[row.id].positions if row.id in self.dead else positions.EMPTY
+            yield DataFile(
+                row.id,
+                path,
+                row.rows,
+                row.bytes,
+                row.row_id_start,
+                row.begin,
+                live=count - len(dead),
+                deleted=dead,
+                has_row_ids=self.facts.has_row_ids(row, path, self.table),
+                inserted_through=piece.through.get(row.id),
+                missing=frozenset(c for c, marks in lacking if marks[place]) if lacking else _NONE,
+                bounds=PlaceBounds(self._columns, piece, place),
+                names=self.facts.names(row.mapping),
+            )
 
 
 class PlaceBounds(Mapping[int, Bounds]):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,7 @@ FEW = 1_000
 """Of no more files than these each is asked for by its id."""
 
 
-@dataclass(frozen=True)
-class FileRow:
+class FileRow(NamedTuple):
     """A row of ducklake_data_file."""
 
     id: int
@@ -103,11 +102,12 @@ class Facts:
         found = np.flatnonzero(self.numbers[8])
         return self.paths[found[0]] if len(found) else None
 
-    def row(self, place: int) -> FileRow:
-        values: list[int] = self.numbers[:8, place].tolist()
-        number, rows, size, start, begin, latest, mapping, relative = values
-        own = (number, self.paths[place], relative, rows, size, _known(start), begin)
-        return FileRow(*own, None, _known(latest), _known(mapping), None)
+    def rows(self, places: Numbers) -> Iterator[FileRow]:
+        lines: list[list[int]] = self.numbers[:8, places].T.tolist()
+        for place, line in zip(places.tolist(), lines, strict=True):
+            number, rows, size, start, begin, latest, mapping, relative = line
+            own = (number, self.paths[place], relative, rows, size, _known(start), begin)
+            yield FileRow(*own, None, _known(latest), _known(mapping), None)
 
 
 def _known(number: int) -> int | None:

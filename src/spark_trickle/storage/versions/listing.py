@@ -50,8 +50,8 @@ def _piece(
         raise CatalogError(f"the data file {facts.encrypted} of table {table} is encrypted")
     ids, rows, _, _, begins, latest, mappings, *_ = facts.numbers
     seen, through = rows.copy(), {}
-    for place in np.flatnonzero(latest > version).tolist():
-        row = facts.row(place)
+    mixed = np.flatnonzero(latest > version)
+    for place, row in zip(mixed.tolist(), facts.rows(mixed), strict=True):
         path = resolve(row.path, row.relative, table.location)
         through[row.id] = version
         seen[place] = planner.count(row.id, path, table, None, version)
