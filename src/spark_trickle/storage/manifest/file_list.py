@@ -19,7 +19,7 @@ from spark_trickle.storage.manifest.columns import Numbers
 from spark_trickle.storage.manifest.pieces import FileRow, Piece, merged
 from spark_trickle.storage.manifest.statistics import ColumnBounds, Marks
 from spark_trickle.storage.read.pruning import SortedValues, WantedValues, keeps
-from spark_trickle.storage.records import Bounds, Column, DataFile, Files, Table
+from spark_trickle.storage.records import Bounds, Column, DataFile, Files, ScanPlan, Table
 
 _NONE: frozenset[int] = frozenset()
 
@@ -230,6 +230,14 @@ class FileList(Files):
                 bounds=PlaceBounds(self._columns, piece, place),
                 names=self.facts.names(row.mapping),
             )
+
+
+def found_in(plan: ScanPlan | None, ids: Iterable[int]) -> dict[int, DataFile]:
+    """Those of the files that a plan of the catalog has."""
+    if plan is None:
+        return {}
+    assert isinstance(plan.files, FileList), "the catalog's own list"
+    return plan.files.find(ids)
 
 
 class PlaceBounds(Mapping[int, Bounds]):

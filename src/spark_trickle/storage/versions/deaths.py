@@ -16,9 +16,10 @@ from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import resolve
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
+from spark_trickle.storage.manifest.pieces import DeleteRow
 from spark_trickle.storage.records import FILE_VERSION, FILE_VERSION_FIELD, DataFile, Table
 from spark_trickle.storage.versions.conflicts import conflict
-from spark_trickle.storage.versions.planning import DeleteRow, Planner
+from spark_trickle.storage.versions.planning import Planner
 
 PATH, POSITION = "file_path", "pos"
 FIELDS = {PATH: 2147483646, POSITION: 2147483645, FILE_VERSION: FILE_VERSION_FIELD}

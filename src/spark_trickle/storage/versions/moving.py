@@ -8,7 +8,7 @@ that only share a file with those of others are in nobody's way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from spark_trickle.storage.catalog.database import Connection, in_parts, quoted
 from spark_trickle.storage.catalog.structure import resolve
 from spark_trickle.storage.files import parquet, positions
-from spark_trickle.storage.manifest.file_list import FileList
+from spark_trickle.storage.manifest.file_list import found_in
 from spark_trickle.storage.manifest.pieces import FileRow
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
@@ -70,7 +70,7 @@ class Mover:
         ends = self._ends(list(wanted))
         before = self.planner.dead(self.connection, self.table, self.base, list(wanted))
         now = self.planner.dead(self.connection, self.table, self.newest, list(wanted))
-        seen = _files(plan, wanted)
+        seen = found_in(plan, wanted)
         there, lost = {}, positions.EMPTY
         for number, dead in wanted.items():
             if number in ends:
@@ -139,7 +139,7 @@ class Mover:
             "AND partial_max IS NOT NULL",
             (self.table.id, self.base),
         )
-        known = _files(plan, [row.id for row in rows])
+        known = found_in(plan, [row.id for row in rows])
         files = [row for row in rows if row.id not in known]
         dead = self.planner.dead(self.connection, self.table, self.newest, [f.id for f in files])
         result = {}
@@ -168,14 +168,6 @@ class Mover:
         )
         kind = kind or max(self.theirs.keys() & REPLACED, key=self.theirs.__getitem__)
         return conflict(str(self.table), kind, self.theirs[kind])
-
-
-def _files(plan: ScanPlan | None, ids: Iterable[int]) -> dict[int, DataFile]:
-    """Those of the files that the plan has."""
-    if plan is None:
-        return {}
-    assert isinstance(plan.files, FileList), "the catalog's own list"
-    return plan.files.find(ids)
 
 
 def row_ids(table: Table, file: DataFile, wanted: pa.Array) -> pa.Array:

@@ -15,10 +15,11 @@ from spark_trickle.storage.catalog.structure import VISIBLE
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.files.values import can_inline, has_texts
+from spark_trickle.storage.manifest.file_list import found_in
+from spark_trickle.storage.manifest.pieces import DeleteRow
 from spark_trickle.storage.records import FILE_ROW_ID, ROW_ID, ScanPlan, Table
 from spark_trickle.storage.versions import deaths
 from spark_trickle.storage.versions.ownership import Owned
-from spark_trickle.storage.versions.planning import DeleteRow
 from spark_trickle.storage.versions.staging import Staged, StagedFile
 from spark_trickle.storage.versions.state import WritableCatalog
 
@@ -88,8 +89,9 @@ def deaths_in_files(
     if sum(len(dead) for dead in staged.dead.values()) <= catalog.settings.inline_delete_limit:
         return staged
     plan = planned()
-    base, known = (0, ()) if plan is None else (plan.version, plan.files)
-    there = {f.id: (f.path, f.rows, f.deleted) for f in known}
+    base = 0 if plan is None else plan.version
+    known = found_in(plan, staged.dead)
+    there = {i: (f.path, f.rows, f.deleted) for i, f in known.items()}
     there |= {f.id: (f.facts.path, f.facts.rows, positions.EMPTY) for f in staged.files}
     earlier = earlier_files(catalog, table, base)
     guess = catalog.version() + 1

@@ -12,7 +12,7 @@ from spark_trickle.errors import BindError, InvalidDataError, invalid_text
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.parquet import FileFacts
 from spark_trickle.storage.files.types import arrow_type, leaves
-from spark_trickle.storage.manifest.file_list import FileList
+from spark_trickle.storage.manifest.file_list import FileList, found_in
 from spark_trickle.storage.manifest.statistics import LazyBounds
 from spark_trickle.storage.records import (
     ROW_ID,
@@ -188,9 +188,8 @@ def staged_changes(plan: ScanPlan | None, table: Table, base: int, staged: Stage
 def _gone(plan: ScanPlan, staged: Staged) -> list[FileChange]:
     if staged.truncated:
         return [FileChange(f, -1, f.live) for f in plan.files]
-    assert isinstance(plan.files, FileList), "the catalog's own list"
     result = []
-    for number, file in sorted(plan.files.find(staged.dead).items()):
+    for number, file in sorted(found_in(plan, staged.dead).items()):
         dead = positions.minus(staged.dead[number], file.deleted)
         if len(dead):
             result.append(FileChange(file, -1, len(dead), dead))

@@ -14,6 +14,7 @@ from spark_trickle.errors import InternalError, TrickleError
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
+from spark_trickle.storage.manifest.pieces import DeleteRow
 from spark_trickle.storage.records import (
     ROW_ID,
     ChangePlan,
@@ -30,7 +31,6 @@ from spark_trickle.storage.versions.deaths import DeathFile
 from spark_trickle.storage.versions.moving import Mover
 from spark_trickle.storage.versions.ownership import Owned, may_stand
 from spark_trickle.storage.versions.participants import Late, Participant
-from spark_trickle.storage.versions.planning import DeleteRow
 from spark_trickle.storage.versions.rebase import Progress
 from spark_trickle.storage.versions.restructuring import Restructuring
 from spark_trickle.storage.versions.staging import (
