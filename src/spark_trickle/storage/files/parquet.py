@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_trickle.errors import InvalidDataError
-from spark_trickle.storage.files import disk
+from spark_trickle.storage.files import disk, footers
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_field, arrow_schema, leaves
 from spark_trickle.storage.files.values import TEMPORAL, plain, plain_value, to_text
@@ -252,16 +253,20 @@ def with_nans(found: FileFacts, columns: Sequence[Column], rows: pa.Table) -> Fi
 def with_inner_ids(path: str, table: Table, target: str) -> str:
     """The path of a file that has field ids inside nested columns too: this one or a copy of it.
 
-    Spark gives no ids to array elements and to keys and values of maps; DuckDB needs them.
+    Spark gives no ids to array elements and to keys and values of maps; DuckDB needs them. Of a
+    local file the footer is written anew. In a store nothing can be changed: there the rows are
+    copied, and where nested columns are laid out in another way than Spark does by itself.
     """
     if not any(c.children for c in table.columns):
         return path
     with disk.reading(path, table), table.files.parquet(path) as source:
         schema = source.schema_arrow
-        fields = {_field_id(f): f for f in schema}
-        nested = [c for c in table.columns if c.children and c.id in fields]
-        if all(_ids_complete(fields[c.id].type, c) for c in nested):
+        if _has_ids(schema, table):
             return path
+        if not table.files.stored(path):
+            _give_ids(path, table, source.metadata.serialized_size)
+            if _has_ids(pq.read_schema(path), table):
+                return path
         wanted: dict[int | None, Column] = {c.id: c for c in table.columns}
         made = [
             arrow_field(wanted[n], True) if n in wanted else f
@@ -270,6 +275,21 @@ def with_inner_ids(path: str, table: Table, target: str) -> str:
         ]
         _copy(source, table.files, target, pa.schema(made))
     return target
+
+
+def _has_ids(schema: pa.Schema, table: Table) -> bool:
+    fields = {_field_id(f): f for f in schema}
+    nested = [c for c in table.columns if c.children and c.id in fields]
+    return all(_ids_complete(fields[c.id].type, c) for c in nested)
+
+
+def _give_ids(path: str, table: Table, length: int) -> None:
+    with disk.writing(path), open(path, "r+b") as file:
+        start = file.seek(-length - 8, os.SEEK_END)
+        end = footers.replaced(file.read(), table.columns)
+        file.seek(start)
+        file.write(end)
+        file.truncate()
 
 
 def _ids_complete(kind: pa.DataType, column: Column) -> bool:
