@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from bench import growth, idle, immediate, small, storage, stream_tables
+from bench import growth, idle, immediate, scatter, small, storage, stream_tables
 from bench.figures import Figure, console
 
-PARTS = ("idle", "small", "growth", "storage", "streams", "immediate")
+PARTS = ("idle", "small", "growth", "storage", "streams", "immediate", "scatter")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -56,6 +56,7 @@ def main() -> None:
             "storage": lambda: storage.run(Path(folder), options.rows, options.repeat),
             "streams": lambda: stream_tables.run(Path(folder), options.rows, options.repeat),
             "immediate": lambda: immediate.run(Path(folder), options.repeat),
+            "scatter": lambda: scatter.run(Path(folder)),
         }
         figures = [f for name in options.only or PARTS for f in parts[name]()]
     show(figures)
