@@ -88,9 +88,11 @@ class Tables:
     def compact(self, name: str | None) -> list[maintenance.Compacted]:
         """Merge small files and inlined rows of one table or all."""
         catalog = self.engine.catalog
+        executors = self.engine.executors
         if name is None:
-            return maintenance.compact_all(catalog)
-        return [maintenance.compact(catalog, catalog.table(TableName.of(name)))]
+            return maintenance.compact_all(catalog, executors)
+        table = catalog.table(TableName.of(name))
+        return [maintenance.compact(catalog, table, executors=executors)]
 
     def told(self) -> str:
         """The newest version, and how many there are of each kind, in words."""

@@ -17,7 +17,9 @@ from support.clocks import Clock, at
 
 
 def flows(folder: str, spark: SparkSession) -> None:
-    lake = connect(folder, spark=spark, settings=Settings(inline_row_limit=100))
+    lake = connect(
+        folder, spark=spark, settings=Settings(inline_row_limit=100, inline_delete_limit=5)
+    )
     lake.sql(
         "CREATE TABLE orders (id BIGINT NOT NULL, customer STRING, amount DECIMAL(12,2)) CLUSTER BY (id)"
     )

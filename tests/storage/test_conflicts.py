@@ -256,7 +256,7 @@ def test_a_transaction_compacted_under_deletes_each_row_once(lake: Catalog) -> N
 def test_compaction_carries_what_died_meanwhile(
     lake: Catalog, location: tuple[str, str], monkeypatch: pytest.MonkeyPatch, theirs: Step
 ) -> None:
-    write = compaction._written
+    write = compaction.written
 
     def written(*arguments: Any) -> Any:
         found = write(*arguments)
@@ -266,7 +266,7 @@ def test_compaction_carries_what_died_meanwhile(
             other.insert_rows("t", rows(7))
         return found
 
-    monkeypatch.setattr(compaction, "_written", written)
+    monkeypatch.setattr(compaction, "written", written)
     base = lake.version()
     before = {version: lakes.contents(lake, "t", version) for version in range(1, base + 1)}
     assert maintenance.compact(lake, "t").version == base + 3

@@ -13,6 +13,7 @@ from spark_trickle.errors import InvalidDataError, NotFoundError, UserError, nam
 from spark_trickle.execute import ddl, views
 from spark_trickle.execute.dml import appended, rows
 from spark_trickle.execute.dml.restore import has_null, restore
+from spark_trickle.execute.executors import LazyExecutors
 from spark_trickle.execute.namespace import Namespace
 from spark_trickle.execute.show import listing
 from spark_trickle.execute.show.listing import NoStreams, Streams
@@ -62,6 +63,7 @@ class Engine:
         """Told which tables users read at their newest version."""
         self.streams: Streams = NoStreams()
         self.names = Namespace(catalog)
+        self.executors = LazyExecutors(self._shared)
         self._frames: Frames | None = None
         self._desks: Desks | None = None
 
@@ -203,7 +205,7 @@ class Engine:
         if plan.rows <= self.settings.inline_row_limit:
             return state.tx.insert_rows(table, read_scan(plan))
         writer = self._writer(state)
-        return writer.insert(table, writer.stage(table, self.frames.scan(plan)))
+        return writer.insert(table, writer.stage(table, self.frames.scan(plan), reads=plan.bytes))
 
     def append(self, state: TransactionState, name: TableName, data: Any) -> int:
         """Rows from outside, by column name."""
@@ -285,9 +287,10 @@ class Engine:
         frame = runner.query(statement.source)
         writer = self._writer(state)
         if statement.by_name:
-            staged = stage_by_name(writer, frame, table)
+            staged = stage_by_name(writer, frame, table, runner.reads)
         else:
-            staged = stage_query(writer, frame, table, columns, (sql, statement.source))
+            place_of = (sql, statement.source)
+            staged = stage_query(writer, frame, table, columns, place_of, runner.reads)
         if statement.overwrite:
             tx.truncate(table)
         return writer.insert(table, staged)
@@ -345,13 +348,15 @@ class Engine:
         from spark_trickle.execute.dml.insert import stage_query
         from spark_trickle.spark.types import type_text
 
-        frame = self._runner(sql, state, None, self._frames_for_changes).query(statement.query)
+        runner = self._runner(sql, state, None, self._frames_for_changes)
+        frame = runner.query(statement.query)
         columns = [NewColumn(f.name, type_text(f.dataType)) for f in frame.schema]
         table = ddl.create(state.tx, statement, columns)
         if table is None:
             return None
         writer = self._writer(state)
-        staged = stage_query(writer, frame, table, table.columns, (sql, statement.query))
+        place = (sql, statement.query)
+        staged = stage_query(writer, frame, table, table.columns, place, runner.reads)
         return writer.insert(table, staged)
 
     def _evaluate(self, definition: ast.ColumnDefinition) -> Any:

@@ -85,6 +85,7 @@ class QueryRunner:
 
     def __post_init__(self) -> None:
         span = self.ctes
+        self._opened = self.frames.bytes_opened
         self._shadowed = cte_names(self.sql, span.start, span.end) if span else frozenset()
 
     def query(self, body: Span) -> DataFrame:
@@ -94,6 +95,11 @@ class QueryRunner:
         builder = self.begin()
         self.user(builder, body, shifted)
         return self.run(builder.build())
+
+    @property
+    def reads(self) -> int:
+        """Bytes of the files of the lake that its queries read so far."""
+        return self.frames.bytes_opened - self._opened
 
     def begin(self) -> TextBuilder:
         builder = TextBuilder(self.sql)

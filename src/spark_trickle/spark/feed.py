@@ -25,6 +25,7 @@ from spark_trickle.spark.frames import (
     read_group,
     union,
 )
+from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.records import WEIGHT, ChangePlan, DataFile, FileChange, Table
 
@@ -32,12 +33,14 @@ SMALL_CHANGES = 2_000
 """Up to this many changed rows are read here and handed to Spark as a local relation."""
 
 
-def change_frame(spark: SparkSession, plan: ChangePlan) -> DataFrame:
-    """All rows of the plan with their weights, not consolidated."""
+def change_frame(spark: SparkSession, plan: ChangePlan, taken: Taken | None = None) -> DataFrame:
+    """All rows of the plan with their weights, not consolidated; ``taken``: the rows decoded for it."""
     check_present(plan.table, [change.file for change in plan.files])
     with spark_errors():
         if plan.inserted_rows + plan.deleted_rows <= SMALL_CHANGES:
-            return _local(spark, plan.table, read_changes(plan))
+            return _local(spark, plan.table, read_changes(plan, taken=taken))
+        if taken is not None:
+            taken.rows += plan.decoded_rows
         parts = []
         for weight in (1, -1):
             chosen = [change for change in plan.files if change.weight == weight]

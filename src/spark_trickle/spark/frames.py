@@ -13,7 +13,7 @@ import os
 import re
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -46,6 +46,7 @@ from spark_trickle.storage.records import (
 
 ROW = "__trickle_row"
 """Hidden column of located scans: the row id."""
+_BEGIN = "__trickle_begin"
 _CACHED = 256
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 """Names that Spark's metadata show as they are; what else there is in a path is escaped there."""
@@ -243,13 +244,15 @@ def read_group(
     keys: FileKeys,
     *,
     located: bool,
+    versions: bool = False,
 ) -> DataFrame:
+    """The rows of files; ``located``: with KEY and ROW, ``versions``: these and FILE_VERSION."""
     inside = {c.id: c.name for c in table.columns}
     if group.names is not None:
         inside = {c.id: f"__trickle_{c.id}" for c in table.columns} | dict(group.names)
     present = [replace(c, name=inside[c.id]) for c in table.columns if c.id not in group.missing]
     schema = spark_schema(present, ids=group.names is None)
-    if group.after is not None or group.through is not None:
+    if group.after is not None or group.through is not None or versions:
         schema.add(FILE_VERSION, t.LongType(), True, {FIELD_ID: FILE_VERSION_FIELD})
     if located and group.has_row_ids:
         schema.add(FILE_ROW_ID, t.LongType(), True, {FIELD_ID: FILE_ROW_ID_FIELD})
@@ -263,13 +266,17 @@ def read_group(
     # Texts and not Column objects: each of those is a call or more to the Java side.
     hidden = [f"{keys.text} AS {KEY}"] if located or group.joined else []
     hidden += [f"{_row_id(group, files, keys)} AS {ROW}"] if located else []
+    begins = {keys.code(file): file.begin for file in files}
+    hidden += [f"{_by_file(begins, keys)} AS {_BEGIN}"] if versions else []
     frame = _in_versions(frame.selectExpr("*", *hidden), group)
     if group.joined:
         frame = bitmaps.without(spark, frame, dead)
     for column in table.columns:
         if column.id in group.missing:
             frame = frame.withColumn(inside[column.id], constant(column))
-    shown = (f"{quote(inside[c.id])} AS {quote(c.name)}" for c in table.columns)
+    shown = [f"{quote(inside[c.id])} AS {quote(c.name)}" for c in table.columns]
+    if versions:
+        shown.append(f"coalesce({FILE_VERSION}, {_BEGIN}) AS {FILE_VERSION}")
     return frame.selectExpr(*shown, *([KEY, ROW] if located else []))
 
 
@@ -302,10 +309,16 @@ def parquet_reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader
 def _row_id(group: _Group, files: list[DataFile], keys: FileKeys) -> str:
     if group.has_row_ids:
         return FILE_ROW_ID
-    if len(files) == 1:
-        return f"{files[0].row_id_start or 0}L + _metadata.row_index"
-    pairs = ", ".join(f"{keys.code(f)}L, {f.row_id_start or 0}L" for f in files)
-    return f"element_at(map({pairs}), {keys.code_text}) + _metadata.row_index"
+    starts = {keys.code(file): file.row_id_start or 0 for file in files}
+    return f"{_by_file(starts, keys)} + _metadata.row_index"
+
+
+def _by_file(numbers: Mapping[int, int], keys: FileKeys) -> str:
+    """SQL text of a number that is known of each file by its code."""
+    if len(numbers) == 1:
+        return f"{next(iter(numbers.values()))}L"
+    pairs = ", ".join(f"{code}L, {number}L" for code, number in numbers.items())
+    return f"element_at(map({pairs}), {keys.code_text})"
 
 
 def quote(name: str) -> str:

@@ -1,58 +1,98 @@
-"""Rows of a scan by the places that a query brought along: deleted, or read twice the same."""
+"""Rows of a scan, deleted by the places that a query brought along.
+
+Few places come into this process. Of many, Spark's executors write the delete files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from spark_trickle.errors import UserError
 from spark_trickle.spark.bitmaps import KEY
+from spark_trickle.spark.deletes import DeathWriter
+from spark_trickle.spark.failures import spark_errors
+from spark_trickle.spark.fetching import first
 from spark_trickle.spark.frames import ROW, FileKeys
+from spark_trickle.storage.files import positions
 from spark_trickle.storage.records import ROW_ID, ScanPlan
+from spark_trickle.storage.versions.deaths import DeathFile
 from spark_trickle.storage.versions.preimages import FILE, POSITION, remember
 from spark_trickle.storage.versions.transaction import Transaction
 
 OLD = "__trickle_old"
-MOST = 50_000_000
-"""The places of so many rows, 16 bytes each, are brought into this process at once, no more."""
 
 
-def fetched(places: DataFrame, rows: int) -> pa.Table:
-    """Places as Arrow; ``rows``: there cannot be more than these."""
-    if rows <= MOST:
-        return places.toArrow()
-    found = places.limit(MOST + 1).toArrow()
-    if found.num_rows > MOST:
-        raise UserError(
-            f"more than {MOST:,} rows are to be changed at once",
-            hint="change a part of them at a time, by a condition on the key; all rows of a table "
-            "go with TRUNCATE or INSERT OVERWRITE",
-        )
-    return found
+@dataclass(frozen=True)
+class Gone:
+    """Rows that are to be deleted: few by their places, many by the delete files that have them."""
+
+    rows: int
+    """Each counted once."""
+    once: bool
+    """Whether none was named twice."""
+    places: pa.Table | None = None
+    """KEY and ROW of each row, once; columns that start with OLD are the rows as they were."""
+    files: Mapping[int, DeathFile] = field(default_factory=dict)
+    """By the id of the data file."""
+    row_ids: pa.Array = field(default_factory=lambda: positions.EMPTY)
+    """Those of rows in the catalog, where ``files`` has the others."""
+
+
+def at_places(located: pa.Table) -> Gone:
+    """The rows at these places."""
+    keys = located.select([KEY, ROW]).group_by([KEY, ROW]).aggregate([])
+    once = bool(keys.num_rows == located.num_rows)
+    return Gone(keys.num_rows, once, located if once else keys.select([KEY, ROW]))
 
 
 class Places:
     """Deletes rows of one scan by the places that a query brought along."""
 
-    def __init__(self, tx: Transaction, plan: ScanPlan) -> None:
+    def __init__(self, tx: Transaction, plan: ScanPlan, most: int) -> None:
         self._tx = tx
         self._plan = plan
         self._keys = FileKeys(plan.files)
+        self._most = most
+        """No more places come into this process."""
 
-    def delete(self, located: pa.Table) -> int:
-        """``located`` has KEY and ROW; every row once.
+    def find(self, places: DataFrame, rows: int | None = None) -> Gone:
+        """The rows whose places (KEY, ROW) a frame has; ``rows``: how many at most, if that is known.
 
-        Columns that start with OLD are the rows as they were: the change feed is spared reading them.
+        Of many, the delete files are written now and wait for the commit.
         """
-        keys = located.column(KEY).combine_chunks()
-        rows = located.column(ROW).combine_chunks()
+        places = places.select(KEY, ROW)
+        with spark_errors():
+            if (self._plan.rows if rows is None else rows) <= self._most:
+                return at_places(places.toArrow())
+            if rows is None:
+                few = first(places, self._most + 1).toArrow()
+                if few.num_rows <= self._most:
+                    return at_places(few)
+            return self._many(places, rows)
+
+    def _many(self, places: DataFrame, rows: int | None) -> Gone:
+        ids = pa.chunked_array([], pa.int64())
+        if self._plan.inlined.num_rows:
+            ids = places.where(f"{KEY} IS NULL").select(ROW).toArrow().column(0)
+        inlined = positions.of(ids)
+        there = places.where(f"{KEY} IS NOT NULL")
+        made = DeathWriter(self._tx, self._plan).write(there, rows)
+        once = made.once and len(inlined) == len(ids)
+        return Gone(made.rows + len(inlined), once, None, made.files, inlined)
+
+    def delete(self, gone: Gone) -> int:
+        """How many rows; where they are known as they were, the change feed is spared reading them."""
+        if gone.places is None:
+            self._tx.delete_written(self._plan.table, gone.files, gone.row_ids)
+            return gone.rows
+        keys = gone.places.column(KEY).combine_chunks()
+        rows = gone.places.column(ROW).combine_chunks()
         inlined = pc.is_null(keys)
-        in_files = located.filter(pc.invert(inlined))
+        in_files = gone.places.filter(pc.invert(inlined))
         keys = keys.filter(pc.invert(inlined))
         self._remember(in_files, keys)
         return self._tx.delete_rows(
@@ -64,8 +104,8 @@ class Places:
         names = [old_name(i) for i in range(len(columns))]
         if not located.num_rows or not set(names) <= set(located.column_names):
             return
-        files, positions = self._keys.decode(keys)
-        kept = {FILE: files, POSITION: positions, ROW_ID: located.column(ROW)}
+        files, places = self._keys.decode(keys)
+        kept = {FILE: files, POSITION: places, ROW_ID: located.column(ROW)}
         for column, name in zip(columns, names, strict=True):
             kept[column.name] = located.column(name)
         remember(self._tx, self._plan.table, pa.table(kept))
@@ -74,13 +114,3 @@ class Places:
 def old_name(index: int) -> str:
     """The hidden column with the value that the table's column had before."""
     return f"{OLD}{index}"
-
-
-@contextmanager
-def held(frame: DataFrame) -> Iterator[DataFrame]:
-    """The frame with its rows kept: what reads it twice must see the same rows twice."""
-    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield kept
-    finally:
-        kept.unpersist()

@@ -24,16 +24,17 @@ from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
 from spark_trickle.spark.fetching import few
 from spark_trickle.spark.frames import ROW, Frames, local_frame, parquet_reader, quote
-from spark_trickle.spark.places import Places, fetched
+from spark_trickle.spark.places import Gone, Places
 from spark_trickle.spark.sessions.desks import Desk, Desks
 from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.spark.sessions.names import drop_view
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
-from spark_trickle.spark.write import Writer, write_parquet
+from spark_trickle.spark.write import ONCE, Writer, write_parquet
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_type
+from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.restrictions import Restriction
 from spark_trickle.storage.records import WEIGHT, ChangePlan, Ranges, ScanPlan, Table
 from spark_trickle.storage.versions.planning import plain_schema
@@ -61,6 +62,7 @@ class Run:
         self._files = files
         self._tx = tx
         self._pace = "quick"
+        self._reads = 0
         self._views: list[tuple[SparkSession, str]] = []
         self._folders: list[str] = []
         self._shown: dict[tuple[SparkSession, int], tuple[pa.Table, str]] = {}
@@ -87,6 +89,7 @@ class Run:
         reads few rows, all from memory.
         """
         self._pace = "tiny" if tiny else self._desks.pace(bytes)
+        self._reads = bytes
 
     def _desk(self, bytes: int | None = None) -> Desk:
         pace = self._pace if bytes is None else self._desks.pace(bytes)
@@ -106,9 +109,9 @@ class Run:
 
     def changes(self, plan: ChangePlan, within: Ranges = ()) -> str:
         """A view of a table's changes with their weights; of those only that lie in the ranges."""
-        self.rows_read += plan.inserted_rows + plan.deleted_rows
-        self.bytes_read += plan.bytes
-        frame = change_frame(self.spark, plan)
+        taken = Taken()
+        frame = change_frame(self.spark, plan, taken)
+        self.note_read(taken.rows, plan.bytes)
         return self._view(frame.where(among_ranges(plan.table, within)) if within else frame)
 
     def rows(self, table: Table, rows: Rows) -> str:
@@ -175,7 +178,12 @@ class Run:
             return [(f.name, type_text(f.dataType)) for f in frame.schema]
 
     def fetch(self, sql: str, most: int) -> Rows:
-        """The rows of a query: as Arrow if they are at most ``most`` and fit, else in files."""
+        """The rows of a query: as Arrow if they are at most ``most`` and fit, else in files.
+
+        One that reads much is run once: into files, which are read again if they turn out small.
+        """
+        if self._reads > ONCE:
+            return self.small(self.spill(sql), most)
         with spark_errors():
             frame = self.spark.sql(sql)
             reach("refresh-query-sent")
@@ -277,9 +285,9 @@ class Run:
             refused = 0 if wrong is None else int(tested.get["wrong"])
         return self._tx.insert_files(table, files), refused
 
-    def locate(self, plan: ScanPlan, by: Sequence[str], lost: Rows) -> tuple[pa.Table, int]:
-        """Places (KEY, ROW) of stored rows equal to the lost ones in the columns ``by``, and how
-        many there should be: each lost row names as many places as its weight says."""
+    def locate(self, plan: ScanPlan, by: Sequence[str], lost: Rows) -> tuple[Gone, int]:
+        """The stored rows equal to the lost ones in the columns ``by``, and how many there should
+        be: each lost row names as many as its weight says."""
         self._count(plan)
         desk = self._desk(plan.bytes)
         with spark_errors():
@@ -297,13 +305,16 @@ class Run:
             order = F.expr(f"row_number() OVER (PARTITION BY {keys} ORDER BY {KEY}, {ROW})")
             chosen = found.withColumn(_NUMBER, order).where(F.col(_NUMBER) <= F.col(_NEEDED))
             self.spark_queries += 1
-            return fetched(chosen.select(KEY, ROW), needed), needed
+            return self._places(plan).find(chosen, needed), needed
 
-    def delete(self, plan: ScanPlan, places: pa.Table) -> int:
-        return Places(self._tx, plan).delete(places)
+    def delete(self, plan: ScanPlan, gone: Gone) -> int:
+        return self._places(plan).delete(gone)
+
+    def _places(self, plan: ScanPlan) -> Places:
+        return Places(self._tx, plan, self._settings.inline_delete_limit)
 
     def note_read(self, rows: int, bytes: int) -> None:
-        """Rows that were read without Spark."""
+        """Rows that were decoded, here or by Spark: more than those that were wanted."""
         self.rows_read += rows
         self.bytes_read += bytes
 
@@ -345,5 +356,4 @@ class Run:
         return name
 
     def _count(self, plan: ScanPlan) -> None:
-        self.rows_read += plan.rows
-        self.bytes_read += plan.bytes
+        self.note_read(plan.decoded_rows, plan.bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -16,8 +16,11 @@ from spark_trickle.settings import Settings
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.fetching import few
 from spark_trickle.spark.frames import ROW, quote
+from spark_trickle.spark.holding import held
 from spark_trickle.spark.types import FIELD_ID, spark_schema
+from spark_trickle.storage.files import parquet
 from spark_trickle.storage.files.filesystem import FileSystem
+from spark_trickle.storage.files.types import arrow_schema
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
     FILE_ROW_ID_FIELD,
@@ -26,9 +29,11 @@ from spark_trickle.storage.records import (
 )
 from spark_trickle.storage.versions.transaction import Transaction
 
+ONCE = 256 << 20
+"""A query that reads more bytes is run once: its rows are written before it is known how many."""
 _DIRECT = 10
 """A result that cannot have more rows than this many inline limits is fetched without a probe."""
-_ROWS_PER_GROUP = 128 * 1024
+ROWS_PER_GROUP = 128 * 1024
 _ROWS_PER_FILE = 1024 * 1024
 
 
@@ -46,15 +51,31 @@ class Writer:
 
     def __init__(self, tx: Transaction, settings: Settings) -> None:
         self._tx = tx
+        self.settings = settings
         self._limit = settings.inline_row_limit
         self._direct = _DIRECT * settings.inline_row_limit
 
-    def stage(self, table: Table, frame: DataFrame, bound: int | None = None) -> WaitingRows:
-        """Fetch or write the rows; ``frame`` has the table's columns (and ROW, if ids are kept)."""
-        rows = self.fetch(frame, bound)
+    def stage(
+        self, table: Table, frame: DataFrame, bound: int | None = None, reads: int = 0
+    ) -> WaitingRows:
+        """Fetch or write the rows; ``frame`` has the table's columns (and ROW, if ids are kept).
+
+        ``bound``: no more rows than these, ``reads``: bytes that are read for them, where known.
+        """
+        rows = self.fetch(frame, bound) if reads <= ONCE else None
         if rows is not None:
             return WaitingRows(rows=rows)
-        return WaitingRows(files=tuple(self.write_files(table, frame)))
+        if reads > ONCE and table.sort_key:
+            with held(frame) as same:  # for the ranges of the key, Spark looks at all rows before
+                with spark_errors():
+                    count = same.count()
+                files = self.write_files(table, same, count)
+        else:
+            files = self.write_files(table, frame)
+        found = [table.files.footer(file.path).num_rows for file in files]
+        if ROW not in frame.columns and sum(found) <= self._limit:
+            return WaitingRows(rows=_read(table, files))
+        return WaitingRows(files=tuple(files))
 
     def fetch(self, frame: DataFrame, bound: int | None = None) -> pa.Table | None:
         """All rows as Arrow if they are few and fit, else None; asks for no more than that."""
@@ -85,34 +106,48 @@ class Writer:
         folder = f"{table.location}{uuid4().hex}"
         self._tx.discard(folder)
         with spark_errors():
-            ordered = _ordered(_with_ids(frame, schema), table.sort_key, rows)
-            options = {"compression": "zstd"}
-            if table.sort_key:
-                # Sorted rows in small groups let Spark skip all but a few of them.
-                options["parquet.block.row.count.limit"] = str(_ROWS_PER_GROUP)
-            _, paths = write_parquet(table.files, folder, ordered, options)
-        return [NewFile(path, keeps_ids) for path in self._gathered(table, folder, paths)]
+            files = None if rows is None else -(-rows // _ROWS_PER_FILE)
+            ready = ordered(with_ids(frame, schema), table.sort_key, files)
+            _, paths = write_parquet(table.files, folder, ready, file_options(table))
+        made = gathered(table, folder, paths, self._tx.discard)
+        return [NewFile(path, keeps_ids) for path in made]
 
-    def _gathered(self, table: Table, folder: str, paths: Sequence[str]) -> list[str]:
-        """The files in the table's own folder, where moving them there costs nothing."""
-        if table.files.stored(folder):
-            return list(paths)
-        found = []
-        for path in paths:
-            # Short names: every row of a file with dead rows pays for the checksum of its name.
-            found.append(f"{table.location}{uuid4().hex[:16]}.parquet")
-            self._tx.discard(found[-1])
-            table.files.move(path, found[-1])
-        table.files.remove(folder)
-        return found
+
+def file_options(table: Table) -> dict[str, str]:
+    """How Spark writes data files of the table."""
+    if not table.sort_key:
+        return {"compression": "zstd"}
+    # Sorted rows in small groups let Spark skip all but a few of them.
+    return {"compression": "zstd", "parquet.block.row.count.limit": str(ROWS_PER_GROUP)}
+
+
+def gathered(
+    table: Table, folder: str, paths: Sequence[str], discard: Callable[[str], None]
+) -> list[str]:
+    """The files in the table's own folder, where moving them there costs nothing."""
+    if table.files.stored(folder):
+        return list(paths)
+    found = []
+    for path in paths:
+        # Short names: every row of a file with dead rows pays for the checksum of its name.
+        found.append(f"{table.location}{uuid4().hex[:16]}.parquet")
+        discard(found[-1])
+        table.files.move(path, found[-1])
+    table.files.remove(folder)
+    return found
 
 
 def write_parquet(
-    files: FileSystem, folder: str, frame: DataFrame, options: Mapping[str, str] | None = None
+    files: FileSystem,
+    folder: str,
+    frame: DataFrame,
+    options: Mapping[str, str] | None = None,
+    by: str | None = None,
 ) -> tuple[int, list[str]]:
     """Have executors write the rows into a folder: how many, and the files.
 
-    Law: the rows that Spark counted are those in the files that this process sees.
+    ``by``: a column that is left out; each of its values has a folder inside. Law: the rows that
+    Spark counted are those in the files that this process sees.
     """
     counted = Observation()
     writer = frame.observe(counted, F.count(F.lit(1)).alias("rows")).write
@@ -120,9 +155,11 @@ def write_parquet(
     if files.stored(folder):
         # There a rename is a copy: one is enough, since what the folder has is counted anyhow.
         writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")
+    if by is not None:
+        writer = writer.partitionBy(by).option("maxRecordsPerFile", "0")
     writer.options(**(options or {})).parquet(files.for_spark(folder))
     rows = int(counted.get["rows"])
-    found = [path for path, _ in files.list(folder, recursive=False)]
+    found = [path for path, _ in files.list(folder, recursive=by is not None)]
     paths = sorted(path for path in found if path.endswith(".parquet"))
     written = sum(files.footer(path).num_rows for path in paths)
     if written != rows:
@@ -135,21 +172,30 @@ def write_parquet(
     return rows, paths
 
 
-def _with_ids(frame: DataFrame, schema: t.StructType) -> DataFrame:
+def _read(table: Table, files: Sequence[NewFile]) -> pa.Table:
+    """The few rows of files that Spark wrote."""
+    names = [column.name for column in table.columns]
+    schema = arrow_schema(table.columns)
+    parts = [part for file in files for part in parquet.batches(file.path, table, names)]
+    return pa.concat_tables(
+        [schema.empty_table(), *(pa.Table.from_batches([p]).cast(schema) for p in parts)]
+    )
+
+
+def with_ids(frame: DataFrame, schema: t.StructType) -> DataFrame:
     """The schema's columns with its field ids (``DataFrame.to`` loses those of strings)."""
     return frame.select(
         *(F.col(quote(f.name)).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in schema)
     )
 
 
-def _ordered(frame: DataFrame, key: Sequence[str], rows: int | None) -> DataFrame:
-    """Sorted by the key, files with ranges that do not overlap, so that min/max can prune."""
-    files = None if rows is None else -(-rows // _ROWS_PER_FILE)
+def ordered(frame: DataFrame, key: Sequence[str], files: int | None) -> DataFrame:
+    """Sorted by the key, so many files with ranges that do not overlap: min/max can prune then."""
     columns = [F.col(quote(name)) for name in key]
     if not key:
-        return frame if files is None else frame.coalesce(files)
+        return frame if files is None else frame.coalesce(max(1, files))
     if files is None:
         return frame.repartitionByRange(*columns).sortWithinPartitions(*columns)
-    if files == 1:
+    if files <= 1:
         return frame.coalesce(1).sortWithinPartitions(*columns)
     return frame.repartitionByRange(files, *columns).sortWithinPartitions(*columns)

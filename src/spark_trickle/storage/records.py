@@ -231,6 +231,11 @@ class ScanPlan:
         return live + int(self.inlined.num_rows)
 
     @property
+    def decoded_rows(self) -> int:
+        """How many rows are decoded to read them all: dead ones stand between the others."""
+        return sum(f.rows for f in self.files) + int(self.inlined.num_rows)
+
+    @property
     def bytes(self) -> int:
         """Bytes of the files, the inlined rows apart."""
         files = self.files
@@ -302,15 +307,14 @@ class ChangePlan:
         return sum(f.rows for f in self.files if f.weight < 0) + self._inlined(-1)
 
     @property
+    def decoded_rows(self) -> int:
+        """How many rows are decoded where files are read as a whole, as Spark does."""
+        return sum(f.file.rows for f in self.files) + int(self.inlined.num_rows)
+
+    @property
     def bytes(self) -> int:
         """Bytes of the files that must be opened."""
         return sum({f.file.path: f.file.bytes for f in self.files}.values())
-
-    @property
-    def row_bytes(self) -> int:
-        """About the bytes of the changed rows alone."""
-        shares = (f.file.bytes * f.rows // max(1, f.file.rows) for f in self.files)
-        return sum(shares) + int(self.inlined.nbytes)
 
     def then(self, later: ChangePlan) -> ChangePlan:
         """This change and the one after it; a row that came and went again appears twice."""

@@ -21,8 +21,9 @@ def stage_query(
     table: Table,
     columns: Sequence[Column],
     place: tuple[str, Span],
+    reads: int = 0,
 ) -> WaitingRows:
-    """The rows of a query, its columns taken in order for ``columns``."""
+    """The rows of a query that reads so many bytes, its columns taken in order for ``columns``."""
     sql, span = place
     if len(frame.columns) != len(columns):
         raise BindError(
@@ -34,12 +35,12 @@ def stage_query(
     # The query may name two columns alike; their order is what counts.
     names = [f"__trickle_c{i}" for i in range(len(columns))]
     given = {column.name: name for column, name in zip(columns, names, strict=True)}
-    return _stage(writer, frame.toDF(*names), table, given)
+    return _stage(writer, frame.toDF(*names), table, given, reads)
 
 
-def stage_by_name(writer: Writer, frame: DataFrame, table: Table) -> WaitingRows:
+def stage_by_name(writer: Writer, frame: DataFrame, table: Table, reads: int = 0) -> WaitingRows:
     """The rows of a DataFrame whose column names say where the values go."""
-    return _stage(writer, frame, table, by_name(table, frame.columns))
+    return _stage(writer, frame, table, by_name(table, frame.columns), reads)
 
 
 def by_name(table: Table, names: Sequence[str]) -> dict[str, str]:
@@ -56,8 +57,10 @@ def by_name(table: Table, names: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def _stage(writer: Writer, frame: DataFrame, table: Table, given: dict[str, str]) -> WaitingRows:
+def _stage(
+    writer: Writer, frame: DataFrame, table: Table, given: dict[str, str], reads: int
+) -> WaitingRows:
     try:
-        return writer.stage(table, assign(frame, table, given))
+        return writer.stage(table, assign(frame, table, given), reads=reads)
     except ExecutionError as error:
         raise misfit(frame, table, given, error) from None

@@ -17,7 +17,6 @@ from spark_trickle.errors import BindError, ExecutionError, Position
 from spark_trickle.execute.dml.modify import (
     Target,
     add_value,
-    affected_once,
     assigned_column,
     assignment_map,
 )
@@ -26,7 +25,8 @@ from spark_trickle.spark.assign import check_storable, misfit, stored
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import ROW
-from spark_trickle.spark.places import Places, fetched, held, old_name
+from spark_trickle.spark.holding import held
+from spark_trickle.spark.places import Gone, at_places, old_name
 from spark_trickle.spark.types import DataType, spark_type, type_text
 from spark_trickle.spark.write import WaitingRows, Writer
 from spark_trickle.statements.parse import (
@@ -62,6 +62,7 @@ class MergeRunner:
     def __post_init__(self) -> None:
         self.alias = self.statement.source_alias or _SOURCE
         self.source_columns: dict[str, str] = {}
+        self.places = self.target.places(self.tx, self.writer)
 
     def run(self) -> int:
         if self._numbers(MergeInsert):
@@ -235,7 +236,7 @@ class MergeRunner:
         rows = self.writer.fetch(acted)
         if rows is not None:
             clauses = rows.column(_CLAUSE)
-            self._delete(rows)
+            deleted = self._delete(rows)
             for kind, keep in ((MergeUpdate, True), (MergeInsert, False)):
                 wanted = pa.array(self._numbers(kind), pa.int32())
                 part = rows.filter(pc.is_in(clauses, value_set=wanted))
@@ -243,42 +244,42 @@ class MergeRunner:
                 if part.num_rows:
                     staged = WaitingRows(rows=part if keep else part.drop([ROW]))
                     self.writer.insert(self.target.table, staged)
-            return self._count(rows)
+            return deleted + int(rows.column(ROW).null_count)
         with held(acted.drop(*self._old)) as same_rows:
             with spark_errors():
-                places = same_rows.select(KEY, ROW, _CLAUSE)
-                located = fetched(places, same_rows.count())
-            self._delete(located)
+                found = same_rows.groupBy(_CLAUSE).count().collect()
+            counts: dict[int, int] = {row[0]: row[1] for row in found}
+            new = sum(counts.get(k, 0) for k in self._numbers(MergeInsert))
+            there = same_rows.where(f"{ROW} IS NOT NULL")
+            gone = self.places.find(there, sum(counts.values()) - new)
+            self._check_once(gone)
+            self.places.delete(gone)
             for kind, keep in ((MergeUpdate, True), (MergeInsert, False)):
                 numbers = self._numbers(kind)
-                count = self._clause_rows(located, numbers).num_rows
+                count = sum(counts.get(k, 0) for k in numbers)
                 if count:
                     part = same_rows.where(same_rows[_CLAUSE].isin(numbers)).drop(KEY, _CLAUSE)
                     part = part if keep else part.drop(ROW)
                     files = tuple(self.writer.write_files(self.target.table, part, count))
                     self.writer.insert(self.target.table, WaitingRows(files=files))
-        return self._count(located)
+        return gone.rows + new
 
     def _numbers(self, kind: type[MergeUpdate] | type[MergeInsert]) -> list[int]:
         clauses = enumerate(self.statement.clauses)
         return [k for k, clause in clauses if isinstance(clause.action, kind)]
 
-    @staticmethod
-    def _clause_rows(located: pa.Table, numbers: list[int]) -> pa.Table:
-        wanted = pa.array(numbers, pa.int32())
-        return located.filter(pc.is_in(located.column(_CLAUSE), value_set=wanted))
+    def _delete(self, rows: pa.Table) -> int:
+        located = rows.select([KEY, ROW, *self._old]).filter(pc.is_valid(rows.column(ROW)))
+        gone = at_places(located)
+        self._check_once(gone)
+        return self.places.delete(gone)
 
-    def _delete(self, rows: pa.Table) -> None:
-        old = [name for name in self._old if name in rows.column_names]
-        located = rows.select([KEY, ROW, *old]).filter(pc.is_valid(rows.column(ROW)))
-        if not affected_once(located):
-            if not self._only_deletes():
-                raise BindError(
-                    f"a row of {self.target.table} is matched by more than one row of the source",
-                    hint="make the ON condition unique for each row of the target",
-                )
-            located = located.group_by([KEY, ROW]).aggregate([]).select([KEY, ROW])
-        Places(self.tx, self.target.plan).delete(located)
+    def _check_once(self, gone: Gone) -> None:
+        if not gone.once and not self._only_deletes():
+            raise BindError(
+                f"a row of {self.target.table} is matched by more than one row of the source",
+                hint="make the ON condition unique for each row of the target",
+            )
 
     def _only_deletes(self) -> bool:
         """Deleting a row twice is deleting it: several matches do no harm then."""
@@ -286,9 +287,3 @@ class MergeRunner:
             isinstance(clause.action, MergeDelete | MergeInsert)
             for clause in self.statement.clauses
         )
-
-    @staticmethod
-    def _count(rows: pa.Table) -> int:
-        here = rows.select([KEY, ROW]).filter(pc.is_valid(rows.column(ROW)))
-        distinct = here.group_by([KEY, ROW]).aggregate([]).num_rows
-        return int(distinct + rows.num_rows - here.num_rows)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from spark_trickle.errors import BindError, ExecutionError, Position
 from spark_trickle.execute.query import QueryRunner, pruned
 from spark_trickle.spark.assign import assign, misfit
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import ROW, Frames
-from spark_trickle.spark.places import Places, fetched, held, old_name
+from spark_trickle.spark.holding import held
+from spark_trickle.spark.places import Gone, Places, at_places, old_name
 from spark_trickle.spark.write import WaitingRows, Writer
 from spark_trickle.statements.conditions import condition_list
 from spark_trickle.statements.parse import Assignment, Delete, Update
@@ -40,6 +39,9 @@ class Target:
     def column(self, name: str) -> str:
         return f"{quoted(self.alias)}.{quoted(name)}"
 
+    def places(self, tx: Transaction, writer: Writer) -> Places:
+        return Places(tx, self.plan, writer.settings.inline_delete_limit)
+
 
 def open_target(frames: Frames, plan: ScanPlan, alias: str, condition: str | None) -> Target:
     names = frozenset({alias.lower()})
@@ -47,12 +49,6 @@ def open_target(frames: Frames, plan: ScanPlan, alias: str, condition: str | Non
     plan = pruned(plan, conditions)
     view = frames.view(plan, located=True)
     return Target(plan.table, plan, view, alias, selective=bool(conditions))
-
-
-def affected_once(located: pa.Table) -> bool:
-    """Whether no row is named twice."""
-    keys = located.select([KEY, ROW]).group_by([KEY, ROW]).aggregate([])
-    return bool(keys.num_rows == located.num_rows)
 
 
 def assigned_column(target: Target, name: Name, sql: str) -> Column:
@@ -118,14 +114,13 @@ def delete(
     assert statement.condition is not None
     builder = _selection(runner, target, {}).own(" WHERE (")
     frame = runner.run(runner.user(builder, statement.condition).own(")").build())
+    places = target.places(tx, writer)
     located = None
     with spark_errors(runner.sql):
         # Reading whole rows is cheap only where few are looked at.
         if target.selective:
             located = writer.fetch(frame, target.plan.rows)
-        if located is None:
-            located = fetched(frame.select(KEY, ROW), target.plan.rows)
-    return Places(tx, target.plan).delete(located)
+        return places.delete(places.find(frame) if located is None else at_places(located))
 
 
 def update(
@@ -140,32 +135,35 @@ def update(
         column.name: f"__trickle_c{i}" if column.name in values else old_name(i)
         for i, column in enumerate(target.table.columns)
     }
-    located, staged = affected(writer, frame, target, given)
-    if not affected_once(located):
+    places = target.places(tx, writer)
+    gone, staged = affected(writer, frame, target, given, places)
+    if not gone.once:
         raise BindError(
             "a row would be updated more than once",
             hint="the values of SET must be one for each row: no generator functions",
         )
-    Places(tx, target.plan).delete(located)
+    places.delete(gone)
     return writer.insert(target.table, staged)
 
 
 def affected(
-    writer: Writer, frame: DataFrame, target: Target, given: dict[str, str]
-) -> tuple[pa.Table, WaitingRows]:
-    """The places of affected rows and their staged new versions."""
+    writer: Writer, frame: DataFrame, target: Target, given: dict[str, str], places: Places
+) -> tuple[Gone, WaitingRows]:
+    """The affected rows and their staged new versions."""
     old = tuple(old_name(i) for i in range(len(target.table.columns)))
     try:
         rows = writer.fetch(
             assign(frame, target.table, given, keep=(KEY, ROW, *old)), target.plan.rows
         )
         if rows is not None:
-            return rows.select([KEY, ROW, *old]), WaitingRows(rows=rows.drop([KEY, *old]))
+            gone = at_places(rows.select([KEY, ROW, *old]))
+            return gone, WaitingRows(rows=rows.drop([KEY, *old]))
         changed = assign(frame, target.table, given, keep=(KEY, ROW))
         with held(changed) as same_rows:
             with spark_errors():
-                located = fetched(same_rows.select(KEY, ROW), same_rows.count())
-            files = writer.write_files(target.table, same_rows.drop(KEY), located.num_rows)
-        return located, WaitingRows(files=tuple(files))
+                count = same_rows.count()
+            gone = places.find(same_rows, count)
+            files = writer.write_files(target.table, same_rows.drop(KEY), count)
+        return gone, WaitingRows(files=tuple(files))
     except ExecutionError as error:
         raise misfit(frame, target.table, given, error) from None

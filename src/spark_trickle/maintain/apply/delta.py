@@ -181,9 +181,9 @@ def _delete_found(tx: Transaction, stored: StoredPart, lost: pa.Table, found: Fo
 
 
 def _delete_by_query(run: Run, plan: ScanPlan, stored: StoredPart, lost: Rows) -> int:
-    places, needed = run.locate(plan, stored.by, lost)
-    _all_found(stored, places.num_rows, needed)
-    return run.delete(plan, places) if needed else 0
+    gone, needed = run.locate(plan, stored.by, lost)
+    _all_found(stored, gone.rows, needed)
+    return run.delete(plan, gone) if needed else 0
 
 
 def _all_found(stored: StoredPart, found: int, needed: int) -> None:

@@ -222,7 +222,7 @@ def _rows(
         if key in missing:
             yield key, values, None, place
     for piece in search.read(_columns(search, names)):
-        run.note_read(piece.rows.num_rows, piece.bytes)
+        run.note_read(piece.decoded, piece.bytes)
         chosen = some_of(piece.rows, by, lost)
         rows = piece.rows.take(chosen)
         for key, values, place in _keyed(rows, by, names, piece.positions.take(chosen)):

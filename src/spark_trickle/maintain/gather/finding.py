@@ -193,7 +193,7 @@ class ScanFinder:
         plan = pruned(plan, restrictions)
         bytes = self._bytes(source, plan)
         if bytes > HERE:
-            self.run.note_read(plan.rows, bytes)
+            self.run.note_read(plan.decoded_rows, bytes)
             # As if the rows that are found were as long as the others.
             fits = FOUND * plan.rows // max(1, bytes)
             return self.run.search(plan, columns, restrictions, min(most, fits))
@@ -204,7 +204,7 @@ class ScanFinder:
 
     def _hold(self, source: str, plan: ScanPlan) -> pa.Table:
         if source not in self._held:
-            taken = Taken(plan.rows)
+            taken = Taken()
             self._held[source] = read_scan(plan, self.columns[source], taken=taken)
             self.run.note_read(taken.rows, taken.bytes)
         return self._held[source]

@@ -300,7 +300,7 @@ class Computation:
             if source.few:
                 read = {column.name for column in self._scanned(name)}
                 columns = [c.name for c in source.table.columns if c.name in read]
-                taken = Taken(source.changed_rows)
+                taken = Taken()
                 rows = net(read_changes(plan, columns, taken), columns)
                 self.run.note_read(taken.rows, taken.bytes)
                 if rows.num_rows == 0:

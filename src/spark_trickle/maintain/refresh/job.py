@@ -30,6 +30,7 @@ from spark_trickle.maintain.timed.clocks import Clocks
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.sources.protocol import Position, Source
 from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.files.row_groups import decoded_bytes
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName
 from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection
@@ -38,7 +39,7 @@ CHANGES = 200_000
 """Changes of a source of up to this many rows are read in this process."""
 
 CHANGE_BYTES = 512 << 20
-"""And of up to about this many bytes."""
+"""And if up to about this many bytes have to be decoded for it."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,9 @@ class Pinned:
     @property
     def few(self) -> bool:
         """Whether the changes may be read in this process."""
-        bytes = self.changes.row_bytes if self.changes is not None else 0
-        return self.changed_rows <= CHANGES and bytes <= CHANGE_BYTES
+        if self.changes is None or self.changed_rows > CHANGES:
+            return self.changes is None
+        return decoded_bytes(self.changes) <= CHANGE_BYTES
 
 
 def pinned_source(

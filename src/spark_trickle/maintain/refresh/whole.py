@@ -21,7 +21,7 @@ from spark_trickle.maintain.apply.locating import READ_HERE, subtract
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.by_text import whole_frame
-from spark_trickle.maintain.refresh.job import Pinned, same_columns, source_size
+from spark_trickle.maintain.refresh.job import Pinned, same_columns
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.read.reader import net, read_scan
 from spark_trickle.storage.records import WEIGHT, ScanPlan, Table, TableName
@@ -70,7 +70,9 @@ def by_text(
     if full_only:
         same_columns(stream, stored.table, [name for name, _ in run.shape(frame)])
     there = difference(run, stored, frame)
-    run.note_read(*source_size(pinned))
+    for source in pinned.values():
+        plan_read = source.relation()
+        run.note_read(plan_read.decoded_rows, plan_read.bytes)
     if here is not None and not isinstance(there, Spill):
         locally.check(stream.name, here, there)
     return there
@@ -101,7 +103,7 @@ def compared(run: Run, stored: ScanPlan, rows: pa.Table) -> pa.Table:
     schema = plain_schema(stored.table)
     rows = rows.select([*names, WEIGHT])
     rows = rows.cast(schema.append(pa.field(WEIGHT, pa.int64())))
-    run.note_read(stored.rows, stored.bytes)
+    run.note_read(stored.decoded_rows, stored.bytes)
     there = read_scan(stored).select(names).cast(schema)
     if _inexact(stored.table):
         return subtract(_positive(rows), there)

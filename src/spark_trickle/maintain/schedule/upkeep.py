@@ -47,7 +47,8 @@ class Upkeep:
         """Compact, move idle frontiers, forget old versions, remove orphans; how many of each."""
         catalog = self.engine.catalog
         # Rows that live in the catalog are flushed into files by the same step.
-        done = [maintenance.compact(catalog, table) for table in catalog.tables()]
+        executors = self.engine.executors
+        done = [maintenance.compact(catalog, t, executors=executors) for t in catalog.tables()]
         compacted = sum(result != maintenance.Compacted(result.version) for result in done)
         with catalog.writing() as connection:
             moved = _move_frontiers(connection, known)

@@ -78,7 +78,6 @@ class TimedDelta:
         before = self.shown.before or {}
         names = [*self._names, *(name for name in before if name not in self._names)]
         rows = read_changes(self._changes, names, taken)
-        taken.rows += rows.num_rows
         rows = rows.filter(pa.array(inside(rows, ranges(before))))
         return rows.select([*self._names, WEIGHT])
 

@@ -21,7 +21,8 @@ _Place = tuple[str, int, str]
 
 @dataclass
 class Taken:
-    """What reading took: rows looked at, and bytes that came from files and not from memory."""
+    """What reading took: rows decoded, now or earlier and kept, and those of the catalog; and bytes
+    that came from files and not from memory."""
 
     rows: int = 0
     bytes: int = 0

@@ -41,6 +41,8 @@ def read_scan(
     more = [*chosen, *(column for column in tested if column not in chosen)]
     parts = [part for f in plan.files for part in read_file(plan.table, f, more, taken=taken)]
     parts.append(select(plan.inlined, plan.table, more))
+    if taken is not None:
+        taken.rows += plan.inlined.num_rows
     rows = pa.concat_tables(parts)
     if plan.within:
         rows = rows.filter(pa.array(inside(rows, plan.within)))
@@ -69,6 +71,8 @@ def read_changes(
         part for change in plan.files for part in _read_change(plan.table, change, chosen, taken)
     ]
     parts.append(select(plan.inlined, plan.table, chosen, [WEIGHT]))
+    if taken is not None:
+        taken.rows += plan.inlined.num_rows
     return pa.concat_tables(parts).drop_columns([ROW_ID])
 
 
@@ -108,6 +112,8 @@ def read_file(
             span = _span(only, start, length)
             if span is None or len(span):
                 groups = list(range(first, last))
+                if taken is not None:
+                    taken.rows += length
                 if versions:
                     rows = source.read_row_groups(groups, wanted)
                 else:

@@ -53,6 +53,7 @@ def search(
     inlined = select(plan.inlined, plan.table, plan.table.columns)
     parts = [inlined.filter(meets(inlined, restrictions)).select([c.name for c in chosen])]
     count = parts[0].num_rows
+    taken.rows += plan.inlined.num_rows
     ranges = conditions(plan.within)
     wanted = [by_column(plan.table, {**ranges, **restriction}) for restriction in restrictions]
     for file in plan.files:
@@ -77,6 +78,8 @@ class Piece:
     """Where in the file each of them is."""
     bytes: int
     """What reading them took."""
+    decoded: int
+    """How many rows, live or dead, they were picked from."""
 
 
 class Search:
@@ -105,7 +108,7 @@ class Search:
                 places = batch.living()
                 rows = batch.rows(columns, places)
                 positions = pa.array(places + batch.start)
-                yield Piece(found.file, rows, positions, taken.bytes - before)
+                yield Piece(found.file, rows, positions, taken.bytes - before, batch.length)
 
 
 @dataclass(frozen=True)

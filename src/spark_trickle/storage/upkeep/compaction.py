@@ -11,31 +11,21 @@ wait for compaction, nor does it give way to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from spark_trickle.errors import CommitConflictError, InternalError, TrickleError
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import columns_at
 from spark_trickle.storage.faults import reach
-from spark_trickle.storage.files import parquet, positions
-from spark_trickle.storage.read.reader import read_file
-from spark_trickle.storage.records import (
-    FILE_ROW_ID,
-    FILE_VERSION,
-    ROW_ID,
-    Column,
-    DataFile,
-    Said,
-    Table,
-)
+from spark_trickle.storage.files import parquet
+from spark_trickle.storage.records import Column, DataFile, Said, Table
+from spark_trickle.storage.upkeep.rewriting import Executors, Output, Task, written
 from spark_trickle.storage.versions import conflicts, deaths, dml
 from spark_trickle.storage.versions.commit import latest_ids, write_snapshot
 from spark_trickle.storage.versions.conflicts import Claim
@@ -49,9 +39,6 @@ SMALL_BYTES = 16 << 20
 """Files below this are worth merging."""
 DEAD_SHARE = 0.3
 """A file with at least this share of dead rows is worth rewriting."""
-_CHUNK_ROWS = 512 * 1024
-_TARGET_BYTES = 128 << 20
-_DEATH = "__trickle_death"
 
 
 @dataclass(frozen=True)
@@ -67,39 +54,17 @@ class Compacted:
     """Why the table was left as it is, where others were compacted all the same."""
 
 
-@dataclass(frozen=True)
-class _Task:
-    table: Table
-    """With every column that some kept version has."""
-    version: int
-    oldest: int
-    files: tuple[DataFile, ...]
-    deaths: dict[int, Deaths]
-    inlined: pa.Table
-
-
-@dataclass
-class _Output:
-    """A new file: what is needed to put it into the catalog."""
-
-    path: str
-    living: bool
-    """Whether its rows were alive when they were read."""
-    rows: int = 0
-    first: int = 0
-    last: int = 0
-    deaths: Deaths = deaths.NONE
-
-    @property
-    def end(self) -> int | None:
-        """The version that sees no row of it any more."""
-        return None if self.living else pc.max(self.deaths.versions).as_py()
-
-
-def compact(catalog: Catalog, table: TableLike, most: int | None = None) -> Compacted:
+def compact(
+    catalog: Catalog,
+    table: TableLike,
+    most: int | None = None,
+    executors: Executors | None = None,
+) -> Compacted:
     """Merge small files and inlined rows of a table; no version's rows change, nor any feed.
 
-    ``most``: of small files the smallest, up to so many bytes, and no others. Runs beside writers; it gives way to DDL and to other compactions, and tries again.
+    ``most``: of small files the smallest, up to so many bytes, and no others. ``executors`` write large
+    files, if there are any. Runs beside writers; it gives way to DDL and to other compactions, and
+    tries again.
     """
     for attempt in range(4):
         with catalog.reading() as connection:
@@ -107,16 +72,16 @@ def compact(catalog: Catalog, table: TableLike, most: int | None = None) -> Comp
         if task is None:
             return Compacted(catalog.version())
         try:
-            return _compact(catalog, task)
+            return _compact(catalog, task, executors)
         except CommitConflictError:
             if attempt == 3:
                 raise
     raise AssertionError("unreachable")
 
 
-def _compact(catalog: Catalog, task: _Task) -> Compacted:
+def _compact(catalog: Catalog, task: Task, executors: Executors | None) -> Compacted:
     with owning(catalog.files) as owned:
-        outputs = _written(task, owned)
+        outputs = written(task, owned, executors, catalog.settings.inline_delete_limit)
         with catalog.writing() as connection:
             version = _swap(catalog, connection, task, outputs, owned)
             reach("compaction-before-commit")
@@ -124,21 +89,9 @@ def _compact(catalog: Catalog, task: _Task) -> Compacted:
     return _done(version, task, outputs)
 
 
-def _done(version: int, task: _Task, outputs: Sequence[_Output]) -> Compacted:
+def _done(version: int, task: Task, outputs: Sequence[Output]) -> Compacted:
     after = sum(output.end is None for output in outputs)
     return Compacted(version, len(task.files), after, task.inlined.num_rows)
-
-
-def _written(task: _Task, owned: Owned) -> list[_Output]:
-    """The new files, durable."""
-    try:
-        outputs = _write(task, owned)
-        reach("compaction-file-written")
-        task.table.files.sync(output.path for output in outputs)
-    except BaseException:
-        owned.remove()  # also when interrupted: nothing is being committed yet
-        raise
-    return outputs
 
 
 # What to do
@@ -146,7 +99,7 @@ def _written(task: _Task, owned: Owned) -> list[_Output]:
 
 def _task(
     catalog: Catalog, connection: Connection, name: TableLike, most: int | None
-) -> _Task | None:
+) -> Task | None:
     planner = catalog.planner
     ids = latest_ids(connection)
     oldest = connection.execute("SELECT min(snapshot_id) FROM ducklake_snapshot")[0][0]
@@ -162,7 +115,7 @@ def _task(
     if not files and not inlined.num_rows:
         return None
     died = {f.id: deaths.so_far(connection, planner, wide, f.id) for f in files}
-    return _Task(wide, ids.version, oldest, files, died, inlined)
+    return Task(wide, ids.version, oldest, files, died, inlined)
 
 
 def _chosen(
@@ -209,112 +162,14 @@ def _all_columns(connection: Connection, table: Table, oldest: int) -> tuple[Col
     return tuple(sorted(plain, key=lambda c: c.id))
 
 
-# Writing
-
-
-def _write(task: _Task, owned: Owned) -> list[_Output]:
-    outputs: list[_Output] = []
-    schema = parquet.file_schema(task.table.columns, row_ids=True, versions=True)
-    for dead in (False, True):
-        chunks = _chunks(task, dead)
-        for chunk in chunks:
-            output = _Output(parquet.new_path(task.table), living=not dead)
-            owned.add(output.path)
-            outputs.append(output)
-            with task.table.files.output(output.path) as sink:
-                _write_file(output, sink, schema, chunk, chunks)
-    return outputs
-
-
-def _write_file(
-    output: _Output, sink: Any, schema: pa.Schema, first: pa.Table, rest: Iterator[pa.Table]
-) -> None:
-    """One file of about the target size: the first chunk and as many others as fit."""
-    with pq.ParquetWriter(sink, schema, **parquet.OPTIONS) as writer:
-        chunk: pa.Table | None = first
-        while chunk is not None:
-            _append(output, writer, schema, chunk)
-            chunk = next(rest, None) if sink.tell() < _TARGET_BYTES else None
-
-
-def _append(output: _Output, writer: pq.ParquetWriter, schema: pa.Schema, chunk: pa.Table) -> None:
-    versions = pc.min_max(chunk.column(FILE_VERSION))
-    low, high = versions["min"].as_py(), versions["max"].as_py()
-    output.first = low if output.rows == 0 else min(low, output.first)
-    output.last = max(high, output.last)
-    death = chunk.column(_DEATH).combine_chunks()
-    where = pc.indices_nonzero(pc.is_valid(death)).cast(pa.int64())
-    if len(where):
-        found = Deaths(pc.add(where, output.rows), death.take(where))
-        output.deaths = output.deaths.and_also(found)
-    rows = pa.Table.from_arrays(chunk.drop_columns([_DEATH]).columns, schema=schema)
-    writer.write_table(rows, row_group_size=parquet.ROW_GROUP)
-    output.rows += chunk.num_rows
-
-
-def _chunks(task: _Task, dead: bool) -> Iterator[pa.Table]:
-    """The living rows, or the dead ones that some kept version sees, in chunks that fit into
-    memory, sorted by the key."""
-    keys = [(c.name, "ascending") for n in task.table.sort_key if (c := task.table.column(n))]
-    pending: list[pa.Table] = []
-    count = 0
-    for part in _parts(task, dead):
-        seen = _dead(part, task.oldest) if dead else part.filter(pc.is_null(part.column(_DEATH)))
-        pending.append(seen)
-        count += seen.num_rows
-        if count >= _CHUNK_ROWS:
-            yield _sorted(pending, keys)
-            pending, count = [], 0
-    if count:
-        yield _sorted(pending, keys)
-
-
-def _sorted(parts: Sequence[pa.Table], keys: list[tuple[str, str]]) -> pa.Table:
-    rows = pa.concat_tables(parts)
-    return rows.sort_by(keys) if keys else rows
-
-
-def _dead(rows: pa.Table, oldest: int) -> pa.Table:
-    """Leave out what died before the oldest version or in the version that inserted it."""
-    death = rows.column(_DEATH)
-    return rows.filter(
-        pc.and_(pc.greater(death, oldest), pc.greater(death, rows.column(FILE_VERSION)))
-    )
-
-
-def _parts(task: _Task, dead: bool) -> Iterator[pa.Table]:
-    for file in task.files:
-        if dead and not len(task.deaths[file.id]):
-            continue
-        whole = replace(file, deleted=positions.EMPTY, inserted_through=None)
-        died, start = task.deaths[file.id], 0
-        for rows in read_file(task.table, whole, versions=True):
-            after, before = pc.greater_equal(died.positions, start), start + rows.num_rows
-            span = pc.and_(after, pc.less(died.positions, before))
-            where = pc.subtract(died.positions.filter(span), start)
-            yield _with_deaths(rows, Deaths(where, died.versions.filter(span)))
-            start = before
-    if task.inlined.num_rows:
-        names = [c.name for c in task.table.columns]
-        rows = task.inlined.rename_columns([*names, FILE_ROW_ID, FILE_VERSION, _DEATH])
-        yield rows
-
-
-def _with_deaths(rows: pa.Table, died: Deaths) -> pa.Table:
-    names = [n if n != ROW_ID else FILE_ROW_ID for n in rows.column_names]
-    all_rows = pa.array(range(rows.num_rows), pa.int64())
-    death = died.versions.take(pc.index_in(all_rows, died.positions))
-    return rows.rename_columns(names).append_column(_DEATH, death)
-
-
 # The swap
 
 
 def _swap(
     catalog: Catalog,
     connection: Connection,
-    task: _Task,
-    outputs: Sequence[_Output],
+    task: Task,
+    outputs: Sequence[Output],
     owned: Owned,
 ) -> int:
     table = task.table
@@ -335,7 +190,11 @@ def _swap(
         facts = parquet.facts(output.path, table.columns, table)
         number = ids.next_file()
         dml.insert_file(connection, table, number, facts, (output.first, None, output.last))
-        if len(output.deaths):
+        if output.delete_file is not None:
+            owned.add_of_commit(output.delete_file.path)
+            place = (ids.next_file(), ids.version)
+            deaths.put(connection, table, number, place, output.delete_file)
+        elif len(output.deaths):
             writer.add_deaths(number, output.path, output.deaths)
         if output.end is not None:
             writer.end_files([number], output.end)
@@ -346,7 +205,7 @@ def _swap(
     return ids.version
 
 
-def _died(planner: Planner, connection: Connection, task: _Task) -> Deaths:
+def _died(planner: Planner, connection: Connection, task: Task) -> Deaths:
     """The ids of rows that died since the task was made, and the version of each death."""
     result = deaths.NONE
     for file in task.files:
@@ -366,7 +225,7 @@ def _died(planner: Planner, connection: Connection, task: _Task) -> Deaths:
     return result
 
 
-def _carry(task: _Task, died: Deaths, outputs: Sequence[_Output]) -> None:
+def _carry(task: Task, died: Deaths, outputs: Sequence[Output]) -> None:
     """Give the new files the deaths of rows that were alive when they were written."""
     left = len(died)
     for output in outputs:

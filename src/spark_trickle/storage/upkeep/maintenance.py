@@ -15,6 +15,7 @@ from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem, as_folder
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.upkeep.compaction import Compacted, compact
+from spark_trickle.storage.upkeep.rewriting import Executors
 from spark_trickle.storage.versions import deaths, preimages
 
 __all__ = ["Compacted", "compact", "compact_all", "expire", "remove_orphans"]
@@ -23,12 +24,12 @@ _OF_TABLES = ("table", "column", "column_tag", "sort_info", "partition_info")
 _PER_TABLE = ("table_stats", "table_column_stats", "schema_versions", "inlined_data_tables")
 
 
-def compact_all(catalog: Catalog) -> list[Compacted]:
+def compact_all(catalog: Catalog, executors: Executors | None = None) -> list[Compacted]:
     """Compact every table; one that cannot be read does not keep the others from it."""
     done = []
     for table in catalog.tables():
         try:
-            found = compact(catalog, table)
+            found = compact(catalog, table, executors=executors)
         except ReadOnlyError:
             raise  # as true of the others
         except (CatalogError, InvalidDataError) as problem:
