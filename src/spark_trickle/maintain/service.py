@@ -82,7 +82,8 @@ class StreamTables:
 
     def guard(self, tx: Transaction) -> Guard:
         """Looks after the stream tables while a statement runs in the transaction."""
-        return Guard(self.all(), tx, self._refresher.compile)
+        with self._catalog.reading() as connection:
+            return Guard(records.definitions(connection), tx, self._refresher.compile)
 
     def all(self) -> list[StreamTable]:
         with self._catalog.reading() as connection:

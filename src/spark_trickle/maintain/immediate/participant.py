@@ -50,13 +50,11 @@ class StreamTableParticipant:
         """
         if not tx.writes:
             return ()
-        service = self.service()
-        streams, written = service.followed(), _written(tx)
-        if not any(stream.uuid in tx.notes for stream in streams) and not any(
-            source.uuid in written for stream in streams for source in stream.sources
-        ):
+        service, written = self.service(), _written(tx)
+        if not (tx.notes.keys() - {NOTE}) and not service.followers.reached(written):
             tx.note(NOTE, [])
             return (_recorder((), set(), written, service.history_rows),)
+        streams = service.followed()
         folded = service.fast.choose(tx, streams)
         for follower in folded:  # what was computed for a read is done anew under the lock
             for table in (follower.memory.segment, follower.memory.result):

@@ -236,6 +236,17 @@ def load_one(connection: Connection, uuid: str) -> StreamTable | None:
     return found[0] if found else None
 
 
+def definitions(connection: Connection) -> list[StreamTable]:
+    """All stream tables, with frontiers that may be old: what else they are is as it is now."""
+    if not connection.has_table("trickle_stream_table"):
+        return []
+    stamp = stamp_of(connection)
+    with _lock:
+        state = None if stamp is None else _states.get(stamp)
+        found = None if state is None else list(state.values())
+    return load(connection) if found is None else found
+
+
 def load(connection: Connection, only: str | None = None) -> list[StreamTable]:
     """All stream tables, or the one with a uuid, in the order of their names."""
     if not connection.has_table("trickle_stream_table"):

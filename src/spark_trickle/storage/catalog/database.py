@@ -223,7 +223,8 @@ class SqliteDatabase:
         """Take the write lock. SQLite's own wait asks ever more rarely, so that who came last is
         first; here who has waited for long is."""
         began = time.monotonic()
-        time.sleep(max(0.0, self._let_others - began))
+        if self._let_others > began:
+            time.sleep(self._let_others - began)
         raw.execute("PRAGMA busy_timeout = 0")
         try:
             while True:

@@ -15,12 +15,15 @@ from spark_trickle.storage.faults import reach
 from spark_trickle.storage.records import Said, ScanPlan
 from spark_trickle.storage.versions import conflicts
 from spark_trickle.storage.versions.conflicts import Claim, Others
-from spark_trickle.storage.versions.dml import TableWriter
+from spark_trickle.storage.versions.dml import TableWriter, inlined_tables
 from spark_trickle.storage.versions.moving import Mover
 from spark_trickle.storage.versions.ownership import Owned
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.staging import Staged
+from spark_trickle.storage.versions.summary import TableStats
 
+_ASKED = 500
+"""Tables that are asked about in one statement; any more, one by one."""
 Record = Callable[[Connection, int], None]
 """Writes rows of the caller's own ``trickle_*`` tables; gets the version being committed."""
 
@@ -98,13 +101,18 @@ class Committer:
             now_there = self.structure(connection, latest)
         applied = ddl.apply(connection, work.before, work.after, now_there, ids)
         changes = list(applied.changes)
-        for number, staged in (*work.staged.items(), *work.late.items()):
-            if number in applied.tables and not staged.empty:
-                table = applied.tables[number]
-                tools = (ids, self.planner, self.settings, latest, work.owned)
-                writer = TableWriter(connection, table, *tools)
-                changes += writer.write(staged)
-                reach("first-table-written")
+        written = [
+            (applied.tables[number], staged)
+            for number, staged in (*work.staged.items(), *work.late.items())
+            if number in applied.tables and not staged.empty
+        ]
+        stats = TableStats(connection)
+        inlined = inlined_tables(connection, [table for table, s in written if s.rows][:_ASKED])
+        for table, staged in written:
+            tools = (ids, self.planner, self.settings, latest, work.owned, stats, inlined)
+            changes += TableWriter(connection, table, *tools).write(staged)
+            reach("first-table-written")
+        stats.write()
         write_snapshot(connection, ids, changes, work.said)
 
 

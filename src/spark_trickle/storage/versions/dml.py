@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from spark_trickle.storage.versions.deaths import DeathFile, Deaths, relative_pa
 from spark_trickle.storage.versions.ownership import Owned
 from spark_trickle.storage.versions.planning import Planner, conform
 from spark_trickle.storage.versions.staging import Staged
-from spark_trickle.storage.versions.summary import add_to_table
+from spark_trickle.storage.versions.summary import TableStats
 
 
 def next_row_ids(connection: Connection, table: Table, count: int) -> int:
@@ -40,6 +40,19 @@ def next_row_ids(connection: Connection, table: Table, count: int) -> int:
     return int(rows[0][0]) if rows else 0
 
 
+def inlined_tables(connection: Connection, tables: Sequence[Table]) -> dict[int, str]:
+    """By table: the newest table of the catalog that holds rows of its structure."""
+    if not tables:
+        return {}
+    found = connection.execute(
+        "SELECT table_id, schema_version, table_name FROM ducklake_inlined_data_tables "
+        f"WHERE table_id IN ({', '.join('?' * len(tables))}) ORDER BY schema_version",
+        [table.id for table in tables],
+    )
+    least = {table.id: table.schema_version for table in tables}
+    return {number: name for number, version, name in found if version >= least[number]}
+
+
 @dataclass
 class TableWriter:
     """Writes for one table in one commit."""
@@ -51,6 +64,10 @@ class TableWriter:
     settings: Settings
     base: int
     owned: Owned
+    stats: TableStats | None = None
+    """Where statistics are gathered; None: they are written table by table."""
+    inlined: Mapping[int, str] = field(default_factory=dict)
+    """Where rows in the catalog go, by table, as far as that is known."""
 
     def write(self, staged: Staged) -> list[str]:
         """Write everything; the entries for the list of changes."""
@@ -105,9 +122,17 @@ class TableWriter:
             list(zip(numbered, [version] * count, [None] * count, *encoded, strict=True)),
         )
         stats = {c.id: array_stats(rows.column(i), c) for i, c in enumerate(columns)}
-        add_to_table(self.connection, self.table, count, 0, stats)
+        self._add_stats(count, 0, stats)
+
+    def _add_stats(self, rows: int, size: int, stats: Mapping[int, ColumnStats]) -> None:
+        added = self.stats or TableStats(self.connection)
+        added.add(self.table, rows, size, stats)
+        if self.stats is None:
+            added.write()
 
     def _inlined_table(self) -> str:
+        if self.table.id in self.inlined:
+            return self.inlined[self.table.id]
         rows = self.connection.execute(
             "SELECT table_name FROM ducklake_inlined_data_tables "
             "WHERE table_id = ? AND schema_version >= ? ORDER BY schema_version DESC LIMIT 1",
@@ -121,7 +146,7 @@ class TableWriter:
         if not facts.has_row_ids:
             first = next_row_ids(self.connection, self.table, facts.rows)
         insert_file(self.connection, self.table, number, facts, (self.ids.version, first, None))
-        add_to_table(self.connection, self.table, facts.rows, facts.bytes, facts.stats)
+        self._add_stats(facts.rows, facts.bytes, facts.stats)
         return number
 
     # Deletes
