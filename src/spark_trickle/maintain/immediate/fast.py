@@ -259,8 +259,15 @@ class FastPaths:
             reports.append((stream, _report(stream, follower, moved[1])))
 
         def record(connection: Connection, version: int) -> None:
+            """Frontier and history; nothing else of the record changes."""
+            connection.execute_many(
+                "UPDATE trickle_source SET version = ? WHERE stream_uuid = ?",
+                [(version, stream.uuid) for stream, _ in reports],
+            )
             for stream, report in reports:
-                _save(connection, stream, report, (newest, version), keep)
+                moved = {source.name: (newest, version) for source in stream.sources}
+                final = replace(report, version=version, sources=moved)
+                add_history(connection, stream.uuid, final, keep)
 
         def done(version: int) -> None:
             for memory, moved in moves:
@@ -351,22 +358,6 @@ def _report(stream: StreamTable, follower: Follower, shown: MovedRows) -> Refres
         seconds=time.time() - follower.started,
         started_at=follower.started,
     )
-
-
-def _save(
-    connection: Connection,
-    stream: StreamTable,
-    report: RefreshReport,
-    versions: tuple[int, int],
-    keep: int,
-) -> None:
-    """Frontier and history; nothing else of the record changes."""
-    connection.execute(
-        "UPDATE trickle_source SET version = ? WHERE stream_uuid = ?", (versions[1], stream.uuid)
-    )
-    moved = {source.name: versions for source in stream.sources}
-    report = replace(report, version=versions[1], sources=moved)
-    add_history(connection, stream.uuid, report, keep)
 
 
 @contextmanager

@@ -107,7 +107,7 @@ class Committer:
             if number in applied.tables and not staged.empty
         ]
         stats = TableStats(connection)
-        inlined = inlined_tables(connection, [table for table, s in written if s.rows][:_ASKED])
+        inlined = inlined_tables(connection, [table for table, _ in written][:_ASKED])
         for table, staged in written:
             tools = (ids, self.planner, self.settings, latest, work.owned, stats, inlined)
             changes += TableWriter(connection, table, *tools).write(staged)

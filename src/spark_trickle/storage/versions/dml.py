@@ -40,17 +40,22 @@ def next_row_ids(connection: Connection, table: Table, count: int) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def inlined_tables(connection: Connection, tables: Sequence[Table]) -> dict[int, str]:
-    """By table: the newest table of the catalog that holds rows of its structure."""
+InlinedTables = Mapping[int, Sequence[tuple[int, str]]]
+"""By table: the tables of the catalog that hold its rows, with their schema versions, oldest first."""
+
+
+def inlined_tables(connection: Connection, tables: Sequence[Table]) -> InlinedTables:
+    """Of some tables."""
+    found: dict[int, list[tuple[int, str]]] = {table.id: [] for table in tables}
     if not tables:
-        return {}
-    found = connection.execute(
+        return found
+    for number, version, name in connection.execute(
         "SELECT table_id, schema_version, table_name FROM ducklake_inlined_data_tables "
         f"WHERE table_id IN ({', '.join('?' * len(tables))}) ORDER BY schema_version",
         [table.id for table in tables],
-    )
-    least = {table.id: table.schema_version for table in tables}
-    return {number: name for number, version, name in found if version >= least[number]}
+    ):
+        found[number].append((version, name))
+    return found
 
 
 @dataclass
@@ -66,8 +71,8 @@ class TableWriter:
     owned: Owned
     stats: TableStats | None = None
     """Where statistics are gathered; None: they are written table by table."""
-    inlined: Mapping[int, str] = field(default_factory=dict)
-    """Where rows in the catalog go, by table, as far as that is known."""
+    inlined: InlinedTables = field(default_factory=dict)
+    """As far as it is known."""
 
     def write(self, staged: Staged) -> list[str]:
         """Write everything; the entries for the list of changes."""
@@ -131,14 +136,14 @@ class TableWriter:
             added.write()
 
     def _inlined_table(self) -> str:
-        if self.table.id in self.inlined:
-            return self.inlined[self.table.id]
-        rows = self.connection.execute(
-            "SELECT table_name FROM ducklake_inlined_data_tables "
-            "WHERE table_id = ? AND schema_version >= ? ORDER BY schema_version DESC LIMIT 1",
-            (self.table.id, self.table.schema_version),
-        )
-        return rows[0][0] if rows else create_inlined(self.connection, self.table)
+        fit = [name for version, name in self._inlined() if version >= self.table.schema_version]
+        return fit[-1] if fit else create_inlined(self.connection, self.table)
+
+    def _inlined(self) -> Sequence[tuple[int, str]]:
+        known = self.inlined.get(self.table.id)
+        if known is None:
+            return inlined_tables(self.connection, [self.table])[self.table.id]
+        return known
 
     def _add_file(self, facts: FileFacts) -> int:
         number = self.ids.next_file()
@@ -245,13 +250,7 @@ class TableWriter:
 
     def _end_inlined(self, row_ids: pa.Array | None) -> int:
         """End inlined rows, all or those of the given ids; how many tables of them there are."""
-        names = [
-            row[0]
-            for row in self.connection.execute(
-                "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?",
-                (self.table.id,),
-            )
-        ]
+        names = [name for _, name in self._inlined()]
         for name in names:
             sql = f"UPDATE {quoted(name)} SET end_snapshot = ? WHERE end_snapshot IS NULL"
             if row_ids is None:
