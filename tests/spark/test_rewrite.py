@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from spark_trickle import Settings, connect
+from spark_trickle.errors import InternalError
+from spark_trickle.spark.rewrite import SparkExecutors
 from spark_trickle.storage.upkeep import compaction, rewriting
 from support import lakes
 
@@ -94,3 +96,13 @@ def test_nested_columns(lake, tmp_path):
     assert lake.sql("SELECT sum(l[0].a) FROM m").collect()[0][0] == sum(
         i for i in range(200) if i % 3
     )
+
+
+def test_a_row_that_is_lost_on_the_way_is_noticed(lake, monkeypatch):
+    files, rows = lake._catalog.scan("t").files, lake.sql("SELECT * FROM t").count()
+    living = SparkExecutors.living
+    monkeypatch.setattr(SparkExecutors, "living", lambda *given: living(*given)[1:])
+    with pytest.raises(InternalError, match="nothing was changed"):
+        lake.compact("t")
+    assert [f.path for f in lake._catalog.scan("t").files] == [f.path for f in files]
+    assert lake.sql("SELECT * FROM t").count() == rows

@@ -41,7 +41,8 @@ from spark_trickle.storage.records import (
     ROW_ID,
     DataFile,
 )
-from spark_trickle.storage.upkeep.rewriting import BEGUN, ENDED, TARGET_BYTES, Task
+from spark_trickle.storage.upkeep import rewriting
+from spark_trickle.storage.upkeep.rewriting import BEGUN, ENDED, Task
 from spark_trickle.storage.versions.ownership import Owned
 
 
@@ -118,7 +119,7 @@ def _write(task: Task, frame: DataFrame, rows: int, owned: Owned) -> list[str]:
     size = sum(file.bytes for file in task.files) * rows // max(1, every)
     with spark_errors():
         plain = with_ids(frame.withColumnRenamed(ROW, FILE_ROW_ID), schema)
-        ready = ordered(plain, table.sort_key, max(1, -(-size // TARGET_BYTES)))
+        ready = ordered(plain, table.sort_key, max(1, -(-size // rewriting.TARGET_BYTES)))
         _, paths = write_parquet(table.files, folder, ready, file_options(table))
     made = []
     for path in gathered(table, folder, paths, owned.add):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_trickle.errors import InternalError
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.read.reader import read_file
@@ -93,6 +94,7 @@ def written(
     """The new files, durable; more deaths of one than ``inline_deaths`` are in a delete file."""
     try:
         outputs = _write(task, owned, executors)
+        _check_complete(task, outputs)
         for output in outputs:
             if len(output.deaths) > inline_deaths:
                 place = (output.path, deaths.new_path(task.table))
@@ -105,6 +107,18 @@ def written(
         owned.remove()  # also when interrupted: nothing is being committed yet
         raise
     return outputs
+
+
+def _check_complete(task: Task, outputs: Sequence[Output]) -> None:
+    """Law: every living row goes over."""
+    alive = sum(file.rows - len(task.deaths[file.id]) for file in task.files)
+    alive += task.inlined.column(ENDED).null_count
+    made = sum(output.rows for output in outputs if output.living)
+    if made != alive:
+        raise InternalError(
+            f"the compacted files of {task.table} would have {made} of its {alive} rows; "
+            "nothing was changed"
+        )
 
 
 def _write(task: Task, owned: Owned, executors: Executors | None) -> list[Output]:
