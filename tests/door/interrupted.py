@@ -103,7 +103,8 @@ def _stopped(lake: spark_trickle.Lake) -> None:
     assert lake.refresh_stream_table("s").effective_mode == "DIFFERENTIAL"
     assert not lake.verify("s")
     given = lake.spark
-    with spark_trickle.connect(sys.argv[1], spark=given) as other:
+    settings = spark_trickle.Settings(local_rows=0)
+    with spark_trickle.connect(sys.argv[1], spark=given, settings=settings) as other:
         assert other.table("t").count() == 3
         given.stop()
         for call in (
