@@ -13,7 +13,7 @@ from tests.support import edges
 import spark_trickle
 from spark_trickle.maintain.apply import locating
 from spark_trickle.maintain.gather import finding
-from spark_trickle.maintain.refresh import compute, pinned, whole
+from spark_trickle.maintain.refresh import compute, job, whole
 from spark_trickle.maintain.refresh.compute import Computation
 
 ZONE = "Asia/Kolkata"
@@ -36,7 +36,7 @@ def _listed() -> None:
 
 def _spilled() -> None:
     """Nothing at all passes through this process."""
-    compute.FEW = whole.FEW = pinned.CHANGES = 0
+    compute.FEW = whole.FEW = job.CHANGES = 0
 
 
 def _check(lake: spark_trickle.Lake, held: dict[str, pa.Table], path: str) -> list[Any]:
