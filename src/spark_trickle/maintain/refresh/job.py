@@ -267,6 +267,8 @@ def save_refreshes(connection: Connection, finals: Sequence[Final], keep: int) -
 
     ``keep``: how many lines of history of each stay.
     """
+    if not finals:
+        return
     known = unmoved(connection, [stream for stream, _, _ in finals])
     for before, (_, moved, report) in zip(known, finals, strict=True):
         records.move(connection, before, moved)
