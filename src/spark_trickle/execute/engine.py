@@ -215,7 +215,7 @@ class Engine:
         table = tx.table(name)
         arrow = appended.to_arrow(table, data)
         if arrow is not None:
-            arrow = appended.with_times(table, arrow, self.holder.time_zone, self._instants)
+            arrow = appended.stored(table, arrow, self.holder.time_zone, self._instants)
             return tx.insert_rows(table, self._complete(table, arrow))
         if not hasattr(data, "schema") or not hasattr(data, "toArrow"):
             raise InvalidDataError(

@@ -1,20 +1,25 @@
 """Rows from outside as the table's: pyarrow, pandas and lists of dicts.
 
-Law: a date or time means what Spark would take it for. One without a zone is a wall time of the
-session's zone, one with a zone is an instant, a date is its midnight. What a column would lose of
-a value (a time of day, nanoseconds, a zone) is refused, not cut.
+Law: a number, a date or a time means what Spark would take it for, also inside lists, maps and structs.
+One without a zone is a wall time of the session's zone, one with a zone is an instant, a date is its
+midnight; of numbers ``decimals`` tells. What a column would lose of a value (a time of day, nanoseconds,
+a zone, a field) is refused, not cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.errors import InvalidDataError
+from spark_trickle.execute.dml.decimals import as_decimals, as_doubles
+from spark_trickle.execute.dml.nested import by_parts, with_pairs
+from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.records import Column, Table
 
 Instants = Callable[[pa.ChunkedArray], pa.ChunkedArray]
@@ -51,8 +56,9 @@ def _from_dicts(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     for name in names:
         values = [row.get(name) for row in rows]
         _check_one_kind(table, name, values)
+        column = table.column(name)
         try:
-            arrays.append(pa.array(values))
+            arrays.append(_array(values if column is None else with_pairs(column, values)))
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise InvalidDataError(
                 f"the values of {name} for {table} are not of one type: {error}"
@@ -60,9 +66,16 @@ def _from_dicts(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.table(dict(zip(names, arrays, strict=True))) if names else pa.table({})
 
 
+def _array(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except OverflowError:  # whole numbers of more than 64 bits are decimals
+        return pa.array([Decimal(v) if isinstance(v, int) else v for v in values])
+
+
 def _check_one_kind(table: Table, name: str, values: Iterable[Any]) -> None:
     """Arrow takes dates, times with and times without a zone for each other."""
-    kinds = {_kind(value) for value in values if isinstance(value, date) and value == value}
+    kinds = {_kind(value) for value in _dates(values) if value == value}
     if len(kinds) > 1:
         listed = " and ".join(sorted(kinds))
         raise InvalidDataError(
@@ -71,28 +84,54 @@ def _check_one_kind(table: Table, name: str, values: Iterable[Any]) -> None:
         )
 
 
+def _dates(values: Iterable[Any]) -> Iterator[date]:
+    """Those among values, and inside of them."""
+    for value in values:
+        if isinstance(value, date):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _dates(value.values())
+        elif isinstance(value, list | tuple):
+            yield from _dates(value)
+
+
 def _kind(value: date) -> str:
     if not isinstance(value, datetime):
         return "dates"
     return "times without a zone" if value.tzinfo is None else "times with a zone"
 
 
-def with_times(table: Table, data: pa.Table, zone: str, instants: Instants) -> pa.Table:
-    """The data with dates and times as the table's columns store them."""
+def stored(table: Table, data: pa.Table, zone: str, instants: Instants) -> pa.Table:
+    """The data with numbers, dates and times as the table's columns store them."""
+
+    def convert(column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
+        if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
+            if column.type in ("date", "timestamp", "timestamp_ntz"):
+                return _times(table, column, array, zone, instants)
+        elif column.type.startswith("decimal("):
+            return _decimals(table, column, array)
+        elif column.type in ("double", "float"):
+            return as_doubles(array)
+        return array
+
     for place, name in enumerate(data.column_names):
-        column, array = table.column(name), data.column(place)
-        if pa.types.is_dictionary(array.type):
-            array = array.cast(array.type.value_type)
-        temporal = pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)
-        if column is None or not temporal:
-            continue
-        if column.type in ("date", "timestamp", "timestamp_ntz"):
-            made = _stored(table, column, array, zone, instants)
+        column = table.column(name)
+        if column is not None:
+            made = by_parts(column, data.column(place), convert)
             data = data.set_column(place, name, made)
     return data
 
 
-def _stored(
+def _decimals(table: Table, column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
+    target = arrow_type(column)
+    try:
+        return as_decimals(array, target.scale)
+    except pa.ArrowInvalid as error:
+        what = f"a number ({str(error).splitlines()[0]})"
+        raise _lossy(table, column, what, "NULL stands for what is not there") from None
+
+
+def _times(
     table: Table, column: Column, array: pa.ChunkedArray, zone: str, instants: Instants
 ) -> pa.ChunkedArray:
     dates = pa.types.is_date(array.type)
