@@ -30,6 +30,8 @@ def test_plain_rows():
     [
         "VALUES (1 + 1)",
         "VALUES (now())",
+        "VALUES (1e400)",
+        "VALUES (-1e400D)",
         "VALUES ('a\\n')",
         "VALUES (r'a')",
         "VALUES ('a' 'b')",

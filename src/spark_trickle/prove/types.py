@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from math import isinf
 
 from sqlglot import exp
 
@@ -106,9 +107,9 @@ def day_of(text: str) -> Constant | None:
 
 
 def number(text: str) -> Constant | None:
-    """A number as Spark reads it; None if it has more than 38 digits."""
+    """A number as Spark reads it; None if it has more than 38 digits or is beyond DOUBLE."""
     if "e" in text:
-        return Constant(float(text), DOUBLE)
+        return None if isinf(float(text)) else Constant(float(text), DOUBLE)
     whole, _, fraction = text.lstrip("-").partition(".")
     value = int(text.replace(".", ""))
     if "." in text or not -(2**63) <= value < 2**63:

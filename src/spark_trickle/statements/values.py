@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from math import isinf
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -215,6 +216,8 @@ def _number(text: str, minus: bool) -> Literal | None:
         return Literal("decimal", number.copy_negate() if minus else number, shown)
     if re.fullmatch(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+|(e[+-]?\d+)?d)", lowered):
         double = float(lowered.rstrip("d"))
+        if isinf(double):  # Spark refuses it
+            return None
         return Literal("double", -double if minus else double, shown)
     return None
 
