@@ -15,7 +15,7 @@ import pytest
 from spark_trickle import Lake, QuarantineWarning
 from spark_trickle.errors import InvariantError
 from spark_trickle.maintain.refresh import compute
-from support.lakes import modify
+from support.lakes import leave_no_trace, modify
 from support.streams import assert_exact, refreshed, rows
 
 pytestmark = pytest.mark.spark
@@ -119,6 +119,7 @@ def damage(lake: Lake, chosen: Callable[[Row], bool], edit: Edit) -> None:
         names = {column.name for column in tx.table(segment.name).columns}
         if {"__rows"} <= names and modify(tx, segment.name, chosen, edit):
             tx.commit()
+            leave_no_trace(lake._catalog)
             return
         tx.rollback()
     raise AssertionError("there is no such state to damage")

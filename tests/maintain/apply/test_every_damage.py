@@ -20,7 +20,7 @@ import spark_trickle
 from spark_trickle import Lake
 from spark_trickle.storage.files.types import arrow_schema
 from spark_trickle.storage.versions.transaction import Transaction
-from support.lakes import located, modify
+from support.lakes import leave_no_trace, located, modify
 
 pytestmark = pytest.mark.spark
 
@@ -116,12 +116,12 @@ def damaged(lake: Lake, name: str, where: str, how: Callable[[Transaction, str],
     return changed > 0
 
 
-def noticed(lake: Lake) -> set[str]:
-    """The tables that some refresh took out of service, while rows of the group go."""
+def noticed(lake: Lake, *statements: str) -> set[str]:
+    """The tables that some refresh took out of service; by default while rows of the group go."""
     found = set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for statement in ("DELETE FROM t WHERE v = 2", "DELETE FROM t WHERE g = 1"):
+        for statement in statements or ("DELETE FROM t WHERE v = 2", "DELETE FROM t WHERE g = 1"):
             lake.sql(statement)
             found |= {r.name for r in lake.refresh_all() if r.effective_mode == "ERROR"}
     return found
@@ -137,9 +137,35 @@ def test_what_a_refresh_notices(
 ) -> None:
     hit = {name for name in KINDS if damaged(lake, name, where, how)}
     assert len(hit) >= len(KINDS) - len(STATELESS) - 1, "the damage is done"
+    leave_no_trace(lake._catalog)
     assert noticed(lake) == hit - unnoticed
     status = {seen.name: seen.status for seen in lake.stream_tables()}
     assert {n for n in KINDS if status[n] == "ERROR"} == hit - unnoticed
+
+
+@pytest.mark.parametrize("statement", ["INSERT INTO t VALUES (1, 3)", "TRUNCATE TABLE nobodys"])
+@pytest.mark.parametrize(
+    ("where", "how"), WAYS, ids=[f"{where} {how.__name__}" for where, how in WAYS]
+)
+def test_what_a_version_tells_of_is_always_noticed(
+    lake: Lake, where: str, how: Callable[[Transaction, str], int], statement: str
+) -> None:
+    """Also where the group only gains rows, and where nothing changed at all."""
+    hit = {name for name in KINDS if damaged(lake, name, where, how)}
+    lake.sql("CREATE TABLE nobodys (n INT)")
+    assert noticed(lake, statement) == hit
+    for name in hit:
+        lake.repair_stream_table(name)
+    lake.sql("INSERT INTO t VALUES (1, 9)")
+    assert {report.error for report in lake.refresh_all()} == {None}
+    assert not any(lake.verify(name) for name in hit)
+
+
+def test_upkeep_is_nobodys_damage(lake: Lake) -> None:
+    lake.sql("INSERT INTO t VALUES (1, 3)")
+    assert noticed(lake, "DELETE FROM t WHERE v = 3") == set()
+    lake.compact()
+    assert noticed(lake) == set()
 
 
 def test_nothing_is_noticed_where_nothing_is_wrong(lake: Lake) -> None:

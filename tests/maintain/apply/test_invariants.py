@@ -7,7 +7,7 @@ import pytest
 from spark_trickle import Lake
 from spark_trickle.errors import InternalError, InvariantError, NotFoundError
 from spark_trickle.storage.versions.transaction import Transaction
-from support.lakes import modify
+from support.lakes import leave_no_trace, modify
 from support.streams import assert_exact, refreshed, rows
 
 pytestmark = pytest.mark.spark
@@ -29,6 +29,7 @@ def damage(lake: Lake, table: str, g: int) -> None:
     tx = lake._catalog.begin()
     assert modify(tx, table, lambda row: row["g"] == g, None)
     tx.commit()
+    leave_no_trace(lake._catalog)
 
 
 @pytest.mark.parametrize("query", [PLAIN, SUMMED], ids=["plain", "summed"])
@@ -99,6 +100,7 @@ def test_damaged_state_of_a_topk_is_noticed(small: Lake) -> None:
     tx = small._catalog.begin()
     assert modify(tx, reserve.name, lambda row: row["c0"] == 1, None)
     tx.commit()
+    leave_no_trace(small._catalog)
     assert not small.verify("s"), "the result itself is not damaged"
     small.sql("DELETE FROM t WHERE g = 1")
     with pytest.raises(InvariantError):

@@ -31,7 +31,7 @@ from spark_trickle.maintain.define.layout import (
     names_after,
     segments_of,
 )
-from spark_trickle.maintain.records import graph, view_uses
+from spark_trickle.maintain.records import graph, own, view_uses
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.bound import Binding
 from spark_trickle.maintain.records.history import RefreshReport, add_history
@@ -163,6 +163,7 @@ class Definer:
         def record(connection: Connection, _: int) -> None:
             for stream in streams:
                 records.forget(connection, stream.uuid)
+                own.gone(connection, stream.uuid)
             for stream in streams:
                 unread(connection, stream)
 
@@ -175,9 +176,10 @@ class Definer:
             for name in stream.tables:
                 tx.truncate(name)
 
-            def record(connection: Connection, _: int) -> None:
+            def record(connection: Connection, version: int) -> None:
                 nobody_else(connection, stream)
                 records.save(connection, stream)
+                own.wrote(connection, [stream.uuid], version)
 
             tx.record(record)
             tx.commit(f"empty {stream.name}")
@@ -278,7 +280,9 @@ class Definer:
             if there is not None:
                 nobody_else(connection, there)
                 records.succeed(connection, there.uuid, stream.uuid)
+                own.gone(connection, there.uuid)
             records.save(connection, stream)
+            own.wrote(connection, [stream.uuid], version)
             if report is not None:
                 final = replace(
                     report, version=version, seconds=phases.total, phases=dict(phases.seconds)

@@ -21,7 +21,7 @@ from spark_trickle.ir.exact import ExactType
 from spark_trickle.local.fold import Fold, Folder, GroupKey, Sums
 from spark_trickle.local.values import to_arrow
 from spark_trickle.maintain.immediate.memory import Memory, Place, PlacedRows, Row, estimated_bytes
-from spark_trickle.maintain.records import graph
+from spark_trickle.maintain.records import graph, own
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind, behind_in
 from spark_trickle.maintain.records.fast_paths import fast_path_of
@@ -30,6 +30,7 @@ from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.job import pinned_source
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.sources.lake_table import LakeTable
+from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.records import ROW_ID, ChangePlan, Table, TableName
@@ -239,6 +240,7 @@ class FastPaths:
         shown: dict[str, pa.Table] = {}
         read = {follower.source.uuid for follower in followers}
         late = behind_in(connection, self._catalog, {f.stream.uuid for f in followers})
+        breaches = _breaches(connection, self._catalog, followers, current)
         for follower in followers:
             stream = _still_there(follower.stream, current.get(follower.stream.uuid))
             if stream.uuid in late:
@@ -249,6 +251,8 @@ class FastPaths:
                 deltas = _deltas(follower, shown)
                 if deltas is None:
                     continue
+                if stream.uuid in breaches:
+                    raise breaches[stream.uuid]
                 follower.memory.catch_up(self._catalog, newest)
                 fold = follower.folder.fold(follower.memory.stored(deltas), deltas)
                 moved = _moved(connection, follower, fold)
@@ -274,6 +278,23 @@ class FastPaths:
                 memory.moved(newest, version, [(m.rows, m.gone, m.come) for m in moved])
 
         return Late(staged, (record,), done)
+
+
+def _breaches(
+    connection: Connection,
+    catalog: Catalog,
+    followers: Sequence[Follower],
+    current: Mapping[str, StreamTable],
+) -> dict[str, InvariantError]:
+    """Of those whose groups somebody else wrote, what to say."""
+    kept = {f.stream.uuid: (f.memory.result, f.memory.segment) for f in followers}
+    streams = [current[uuid] for uuid in kept if uuid in current]
+    tables = {
+        name.key: table
+        for stream in streams
+        for name, table in zip(stream.tables, kept[stream.uuid], strict=True)
+    }
+    return own.breaches(connection, catalog, streams, lambda name: tables[name.key])
 
 
 def _deltas(follower: Follower, shown: dict[str, pa.Table]) -> dict[GroupKey, Sums] | None:

@@ -70,9 +70,12 @@ class Followers:
             chosen = _upstream(chosen, wanted)
         found = []
         late = behind(self.refresher.engine.catalog, {stream.uuid for stream in chosen})
+        breaches = self.refresher.breaches(chosen, tx)
         for level in graph.levels(chosen):
             for stream in level:
                 kept = self._keep(tx, stream, tables, stream.uuid in late)
+                if kept is not None and stream.uuid in breaches:
+                    raise breaches[stream.uuid]
                 if kept is not None:
                     found.append(kept)
         return found

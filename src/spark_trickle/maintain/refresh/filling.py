@@ -10,7 +10,7 @@ from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.segment import RESULT
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.execute.engine import Engine
-from spark_trickle.maintain.apply.delta import Applied, apply_delta
+from spark_trickle.maintain.apply.delta import Applied, StoredPart, apply_delta
 from spark_trickle.maintain.define.layout import stored_parts
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.streams import StreamTable
@@ -96,7 +96,7 @@ def fill(engine: Engine, job: RefreshJob, tx: Transaction, run: Run) -> StagedRe
 
 
 def _by_text(engine: Engine, job: RefreshJob, tx: Transaction, run: Run) -> _Done:
-    stored = stored_parts(tx, job.stream, job.compiled)
+    stored = _stored(job, tx)
     with bugs_told(job.stream, job.compiled):
         rows = by_text(engine, run, tx, job.stream, job.compiled, job.pinned)
         applied = {RESULT: apply_delta(run, tx, stored[RESULT], rows)}
@@ -105,7 +105,7 @@ def _by_text(engine: Engine, job: RefreshJob, tx: Transaction, run: Run) -> _Don
 
 def _by_parts(engine: Engine, job: RefreshJob, tx: Transaction, run: Run) -> _Done:
     compiled, whole = job.compiled, _whole(job.stream)
-    stored = stored_parts(tx, job.stream, compiled)
+    stored = _stored(job, tx)
     work = Computation(
         engine.catalog,
         tx,
@@ -122,6 +122,15 @@ def _by_parts(engine: Engine, job: RefreshJob, tx: Transaction, run: Run) -> _Do
     if work.idle and not any(map(may_differ, job.pinned.values())):
         return _Done(work.applied, NOTHING.mode, NOTHING.reason, work.whole)
     return _Done(work.applied, job.choice.mode, work.refilled or job.choice.reason, work.whole)
+
+
+def _stored(job: RefreshJob, tx: Transaction) -> dict[str, StoredPart]:
+    """Where the parts are kept. What a full run takes away is what it found there, however often: its
+    rows are looked for as a whole, also in a table whose keys should be unique and are not."""
+    parts = stored_parts(tx, job.stream, job.compiled)
+    if job.choice.mode != "FULL":
+        return dict(parts)
+    return {name: replace(part, unique=False) for name, part in parts.items()}
 
 
 def _whole(stream: StreamTable) -> bool:

@@ -25,6 +25,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import Compiler
+from spark_trickle.maintain.records import own
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.history import RefreshReport, add_history
 from spark_trickle.maintain.records.streams import StreamTable
@@ -132,6 +133,9 @@ class Refresher:
         ``clock``: what temporal filters go by. ``target``: the version of all other sources; none: the one the transaction began from.
         """
         phases = Phases()
+        if asked != "FULL":
+            for breach in self.breaches([stream], tx).values():
+                raise breach
         compiled = self.compile(stream)
         phases.end("compile")
         pinned = self._pin(stream, compiled, asked, tx.base if target is None else target, tx)
@@ -156,6 +160,11 @@ class Refresher:
             work = partial(_filled, self.engine, job, tx, run)
             filled = bounded(choice, run, work, lambda: _give_up(stream, tx, phases))
         return phases.timed(filled)
+
+    def breaches(self, streams: Sequence[StreamTable], state: State) -> dict[str, InvariantError]:
+        """Those of them whose tables somebody else wrote, by uuid."""
+        with self.engine.catalog.reading() as connection:
+            return own.breaches(connection, self.engine.catalog, streams, state.table)
 
     def idle(self, stream: StreamTable, target: int, clock: int) -> StagedRefresh | None:
         """A refresh that has nothing to do; None if it may have."""
@@ -190,6 +199,7 @@ class Refresher:
             share = (time.perf_counter() - began) / len(staged)
             finals = [each.committed(version, written, share) for each in staged]
             save_refreshes(connection, finals, self.engine.settings.history_rows)
+            own.wrote(connection, [s.stream.uuid for s in staged if s.changed], version)
             reports[:] = [report for _, _, report in finals]
             reach("refresh-recorded")
 

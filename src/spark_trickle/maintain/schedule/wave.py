@@ -126,8 +126,12 @@ class Wave:
         idle: dict[str, StagedRefresh] = {}
         quiet: set[str] = set()
         inside = {table.uuid for table in ordered}
+        broken = self._refresher.breaches(ordered, self._engine.catalog.at(self.target))
         for stream in ordered:
-            if not {source.uuid for source in stream.sources} & inside <= quiet:
+            if (
+                stream.uuid in broken
+                or not {source.uuid for source in stream.sources} & inside <= quiet
+            ):
                 continue
             with tracing.refreshing(stream.name):
                 found = None if stream.follows else self._idle(stream)
