@@ -26,6 +26,7 @@ from spark_trickle.spark.frames import (
     read_group,
     union,
 )
+from spark_trickle.storage.files.row_groups import decoded_bytes
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.records import WEIGHT, ChangePlan, DataFile, FileChange, Table
@@ -37,7 +38,8 @@ def change_frame(
     """All rows of the plan with their weights, not consolidated; ``taken``: the rows decoded for it."""
     check_present(plan.table, [change.file for change in plan.files])
     with spark_errors():
-        if plan.inserted_rows + plan.deleted_rows <= limits.shipped_rows:
+        few = plan.inserted_rows + plan.deleted_rows <= limits.shipped_rows
+        if few and decoded_bytes(plan) <= limits.delta_bytes:
             return _local(spark, plan.table, read_changes(plan, taken=taken))
         if taken is not None:
             taken.rows += plan.decoded_rows
