@@ -35,8 +35,9 @@ class Limits:
     """Results of more bytes are not brought here: they stay in files, and an answer is refused."""
     searched_bytes: int = 64 << 20
     """Where rows that go, or change, are in files of more bytes, Spark finds them and compares."""
-    searched_files: int = 1_000
-    """And where these files are more: not even their footers are read here."""
+    read_files: int = 1_000
+    """Of more files not even the footers are read here: Spark finds what goes, what changed, and what
+    is near a delta."""
     shipped_rows: int = 2_000
     """Changes of more rows are not handed to Spark from memory: it reads their files."""
     written_bytes: int = 256 << 20

@@ -39,6 +39,7 @@ def change_frame(
     check_present(plan.table, [change.file for change in plan.files])
     with spark_errors():
         few = plan.inserted_rows + plan.deleted_rows <= limits.shipped_rows
+        few = few and len(plan.files) <= limits.read_files
         if few and decoded_bytes(plan) <= limits.delta_bytes:
             return _local(spark, plan.table, read_changes(plan, taken=taken))
         if taken is not None:

@@ -128,7 +128,7 @@ Candidate = tuple[RowKey, int | None, int]
 def searchable(search: Search, names: Sequence[str], limits: Limits) -> bool:
     """Whether rows can be found by these columns in this process at little cost."""
     files = search.plan.files
-    if len(files) > limits.searched_files or any(file.filtered for file in files):
+    if len(files) > limits.read_files or any(file.filtered for file in files):
         return False
     columns = _columns(search, names)
     if not any(equal_in_arrow(c.type) for c in columns) and search.plan.rows > limits.worked_rows:

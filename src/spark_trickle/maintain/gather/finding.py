@@ -175,6 +175,7 @@ class ScanFinder:
             return read_scan(replace(plan, files=(), inlined=plan.inlined.slice(0, 0)), columns)
         everything = any(not restriction for restriction in restrictions)
         whole = self._bytes(source, plan) <= limits.fetched_bytes
+        whole = whole and len(plan.files) <= limits.read_files
         if everything and (not whole or plan.rows > most):
             return None
         if everything or (whole and plan.rows * len(columns) <= limits.held_values):
@@ -182,7 +183,7 @@ class ScanFinder:
             return rows if everything else rows.filter(meets(rows, restrictions))
         plan = pruned(plan, restrictions)
         bytes = self._bytes(source, plan)
-        if bytes > limits.near_bytes:
+        if bytes > limits.near_bytes or len(plan.files) > limits.read_files:
             self.run.note_read(plan.decoded_rows, bytes)
             # As if the rows that are found were as long as the others.
             fits = limits.fetched_bytes * plan.rows // max(1, bytes)

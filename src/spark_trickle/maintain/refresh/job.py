@@ -61,8 +61,11 @@ class Pinned:
 
     def few(self, limits: Limits) -> bool:
         """Whether the changes may be read in this process."""
-        if self.changes is None or self.changed_rows > limits.delta_rows:
-            return self.changes is None
+        if self.changes is None:
+            return True
+        many = len(self.changes.files) > limits.read_files
+        if many or self.changed_rows > limits.delta_rows:
+            return False
         return decoded_bytes(self.changes) <= limits.delta_bytes
 
 

@@ -45,6 +45,7 @@ class TimedDelta:
         few = self._changes.empty or self.source.few(limits)
         if crossed:
             few = few and sum(plan.bytes for _, plan in crossed) <= limits.delta_bytes
+            few = few and sum(len(plan.files) for _, plan in crossed) <= limits.read_files
         found = self._here(crossed) if few else None
         return self._on_spark(crossed) if found is None else found
 
