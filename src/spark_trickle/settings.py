@@ -12,8 +12,8 @@ from functools import partial
 class Limits:
     """What this process reads, holds and hands over by itself: past a limit, executors do the work.
 
-    Rows, bytes and files are counted by what the catalog knows, before anything is read; bytes are
-    those of files, and of results those in memory. The defaults suit a process with a few GB.
+    They are judged before anything is read, as far as the catalog can tell; bytes are those of files,
+    and of results those in memory. The defaults suit a process with a few GB.
     """
 
     delta_rows: int = 200_000

@@ -67,8 +67,10 @@ class Watched:
         self.on_spark = True
 
 
-def test_every_limit_counts_something() -> None:
+def test_every_limit_counts_something_and_is_told() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "deploy.md").read_text()
     for field in fields(Limits):
+        assert f"| `{field.name}` |" in page
         assert field.name.rpartition("_")[2] in ("rows", "bytes", "files", "values")
         assert getattr(Settings().limits, field.name) > 0
 
