@@ -29,7 +29,7 @@ from spark_trickle.errors import (
 from spark_trickle.lake import Lake
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
-from spark_trickle.settings import Settings
+from spark_trickle.settings import Limits, Settings
 from spark_trickle.storage.versions.change_summary import ChangeSummary
 from spark_trickle.storage.versions.history import Version
 from spark_trickle.transaction import LakeTransaction
@@ -51,6 +51,7 @@ __all__ = [
     "InvalidDataError",
     "Lake",
     "LakeTransaction",
+    "Limits",
     "NotFoundError",
     "ParseError",
     "ReadOnlyError",

@@ -9,6 +9,47 @@ from functools import partial
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What this process reads, holds and hands over by itself: past a limit, executors do the work.
+
+    They are judged before anything is read, as far as the catalog can tell; bytes are those of files,
+    and of results those in memory. The defaults suit a process with a few GB.
+    """
+
+    delta_rows: int = 200_000
+    """Changes of a source, and deltas, of more rows are not brought here: they stay in files."""
+    delta_bytes: int = 512 << 20
+    """Changes of a source for which more has to be decoded, row groups as a whole, are read by Spark."""
+    near_rows: int = 500_000
+    """If more rows of one source are near a delta, Spark joins the files."""
+    near_bytes: int = 512 << 20
+    """Files of more bytes are searched by Spark for the rows near a delta."""
+    worked_rows: int = 100_000
+    """Whole tables of more rows are computed by Spark, changes of more rows are not folded at
+    commit, and among more rows Spark looks for those that only Python can compare."""
+    worked_bytes: int = 32 << 20
+    """Whole tables of more bytes are computed by Spark."""
+    held_values: int = 4_000_000
+    """A source of more values is not held in memory between two searches: each reads what it needs."""
+    fetched_bytes: int = 512 << 20
+    """Results of more bytes are not brought here: they stay in files, and an answer is refused."""
+    searched_bytes: int = 64 << 20
+    """Where rows that go, or change, are in files of more bytes, Spark finds them and compares."""
+    read_files: int = 1_000
+    """Of more files not even the footers are read here: Spark finds what goes, what changed, and what
+    is near a delta."""
+    shipped_rows: int = 2_000
+    """Changes of more rows are not handed to Spark from memory: it reads their files."""
+    written_bytes: int = 256 << 20
+    """A query that reads more is run once, into files, before it is known how many rows it has; files
+    of more bytes are compacted by executors."""
+    dead_rows: int = 500_000
+    """More dead rows are compacted by executors, too, unless they died in very many versions."""
+    answer_rows: int = 5_000_000
+    """An answer that a statement of PostgreSQL's keeps between its steps is refused if it has more."""
+
+
+@dataclass(frozen=True)
 class Settings:
     """What can be tuned; the defaults suit one machine and many small changes."""
 
@@ -16,6 +57,9 @@ class Settings:
     """Who commits: kept with every version."""
     inline_row_limit: int = 1_000
     """Writes up to this many rows go into the catalog and start no Spark write."""
+    inline_bytes: int = 1 << 20
+    """And up to this many bytes; of rows that a statement deletes, so many are kept there, and the
+    change feed is spared reading more than these again."""
     inline_delete_limit: int = 50_000
     """Deletes up to this many rows are kept in the catalog, larger ones in delete files."""
     catalog_rows: int = 10_000
@@ -51,6 +95,8 @@ class Settings:
     be Spark's answer; 0: always on Spark."""
     fast_path_bytes: int = 64 << 20
     """Groups of a stream table that are folded at commit: past this much memory it is not."""
+    limits: Limits = Limits()
+    """What this process reads, holds and hands over by itself."""
     pg_ivm_strict: bool = False
     """Whether ``pgivm.create_immv`` refuses what pg_ivm itself refuses."""
     time_zone: str | None = None

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 import spark_trickle
-from spark_trickle.spark import feed
 
 pytestmark = pytest.mark.spark
 
@@ -139,9 +138,8 @@ def check(lake, states: dict[int, Counter]) -> None:
 
 
 @pytest.mark.parametrize(("limit", "examples"), [(1000, 12), (2, 6)], ids=["arrow", "executors"])
-def test_same_as_duckdb(spark, monkeypatch, limit, examples):
-    if limit == 2:
-        monkeypatch.setattr(feed, "SMALL_CHANGES", 0)
+def test_same_as_duckdb(spark, limit, examples):
+    limits = spark_trickle.Limits(shipped_rows=0) if limit == 2 else spark_trickle.Limits()
 
     @settings(
         max_examples=examples,
@@ -153,7 +151,7 @@ def test_same_as_duckdb(spark, monkeypatch, limit, examples):
     @given(history)
     def run(batches) -> None:
         with tempfile.TemporaryDirectory() as folder, duckdb.connect() as duck:
-            options = spark_trickle.Settings(inline_row_limit=limit)
+            options = spark_trickle.Settings(inline_row_limit=limit, limits=limits)
             with spark_trickle.connect(Path(folder) / "l", spark=spark, settings=options) as lake:
                 lake.sql("CREATE TABLE t (k INT, g INT, s STRING)")
                 duck.execute("CREATE TABLE t (k INT, g INT, s VARCHAR)")

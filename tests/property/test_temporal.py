@@ -17,8 +17,7 @@ import pyarrow as pa
 import pytest
 
 import spark_trickle
-from spark_trickle import Lake, Settings
-from spark_trickle.maintain.timed import change
+from spark_trickle import Lake, Limits, Settings
 from support.clocks import Clock, answers, at
 from support.watched import bag, contents
 
@@ -179,19 +178,15 @@ def test_jumps_and_changes(timed: Opened, clock: Clock) -> None:
     _steps(timed(), clock, 1, 6, {name: QUERIES[name] for name in FEWER})
 
 
-def test_on_spark(timed: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_spark(timed: Opened, clock: Clock) -> None:
     """As if all that crosses were large: it is read by Spark, and stays in its files."""
-    monkeypatch.setattr(change, "CHANGE_BYTES", -1)
-    monkeypatch.setattr(change, "CHANGES", 0)
-    lake = timed(local_rows=0)
+    lake = timed(local_rows=0, limits=Limits(delta_bytes=-1, delta_rows=0))
     _steps(lake, clock, 3, 3, {name: QUERIES[name] for name in ("groups", "pairs")})
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 12))
-def test_many_jumps_and_changes(
-    timed: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    if seed % 3 == 0:
-        monkeypatch.setattr(change, "CHANGE_BYTES", -1)
-    _steps(timed(local_rows=20_000 if seed % 2 else 0), clock, seed, 30, QUERIES)
+def test_many_jumps_and_changes(timed: Opened, clock: Clock, seed: int) -> None:
+    limits = Limits(delta_bytes=-1) if seed % 3 == 0 else Limits()
+    lake = timed(local_rows=20_000 if seed % 2 else 0, limits=limits)
+    _steps(lake, clock, seed, 30, QUERIES)

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from spark_trickle import NotFoundError, Settings, SourceChangedError, connect
-from spark_trickle.spark import feed
+from spark_trickle import Limits, NotFoundError, Settings, SourceChangedError, connect
 
 pytestmark = pytest.mark.spark
 
@@ -17,11 +16,11 @@ def changes(lake, name: str, before: int, after: int | None = None) -> Counter:
 
 
 @pytest.fixture(params=["local", "scan"])
-def files(request, tmp_path, spark, monkeypatch):
+def files(request, tmp_path, spark):
     """A table whose rows are in files, changes read here or by a Spark scan."""
-    if request.param == "scan":
-        monkeypatch.setattr(feed, "SMALL_CHANGES", -1)
-    with connect(tmp_path / "f", spark=spark, settings=Settings(inline_row_limit=50)) as lake:
+    limits = Limits(shipped_rows=-1) if request.param == "scan" else Limits()
+    settings = Settings(inline_row_limit=50, limits=limits)
+    with connect(tmp_path / "f", spark=spark, settings=settings) as lake:
         lake.sql("CREATE TABLE t (id BIGINT, v STRING, x DOUBLE)")
         lake.append("t", spark.range(200).selectExpr("id", "concat('v', id) AS v", "id / 2 AS x"))
         yield lake

@@ -158,11 +158,8 @@ def test_beside_other_writers(lake, tmp_path):
     lakes.agrees_with_duckdb(lake._catalog, tmp_path / "lake", "t", feed=False)
 
 
-def test_a_large_delta_is_applied_by_executors(lake, found, monkeypatch):
-    from spark_trickle.maintain.refresh import compute, job
-
-    monkeypatch.setattr(compute, "FEW", 20)
-    monkeypatch.setattr(job, "CHANGES", 10)
+def test_a_large_delta_is_applied_by_executors(lake, found):
+    lakes.limited(lake, delta_rows=20)
     lake.create_stream_table("c", "SELECT id, g, s FROM t WHERE g < 5", refresh_mode="DIFFERENTIAL")
     lake.sql("UPDATE t SET s = concat(s, '!'), g = g + 1 WHERE id % 2 = 0")
     found.clear()

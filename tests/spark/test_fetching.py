@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import VariantVal
 
 from spark_trickle import Lake, UserError
-from spark_trickle.spark import fetching
 from spark_trickle.spark.fetching import few, first
+from support.lakes import limited
 from support.streams import refreshed, rows
 
 pytestmark = pytest.mark.spark
@@ -81,7 +81,7 @@ def test_a_struct_that_is_null_where_its_fields_never_are(spark: SparkSession) -
         "SELECT a.id, b.s FROM range(2) a LEFT JOIN"
         " (SELECT id, named_struct('x', id) AS s FROM range(1)) b ON a.id = b.id ORDER BY a.id"
     )
-    found, _ = few(frame, 10)
+    found, _ = few(frame, 10, BUDGET)
     assert found is not None
     assert found.column("s").to_pylist() == [{"x": 0}, None]
 
@@ -95,11 +95,9 @@ def test_no_rows_and_null_rows(spark: SparkSession) -> None:
         assert found.to_pylist() == each.toArrow().to_pylist()
 
 
-def test_statements_and_refreshes_of_large_values(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statements_and_refreshes_of_large_values(lake: Lake) -> None:
     """Few rows that do not fit go by way of files: the same rows, and no error."""
-    monkeypatch.setattr(fetching, "BUDGET", BUDGET)
+    limited(lake, fetched_bytes=BUDGET)
     lake.sql("CREATE TABLE t (id BIGINT, s STRING)")
     assert lake.sql("INSERT INTO t SELECT id, repeat('x', 5000) FROM range(20)") == 20
     lake.create_stream_table(
@@ -111,26 +109,22 @@ def test_statements_and_refreshes_of_large_values(
     assert len(rows(lake, "c")) == 16
 
 
-def test_a_topk_of_large_values_is_an_error_of_ours(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fetching, "BUDGET", BUDGET)
+def test_a_topk_of_large_values_is_an_error_of_ours(lake: Lake) -> None:
+    limited(lake, fetched_bytes=BUDGET)
     lake.sql("CREATE TABLE t (id BIGINT, s STRING)")
     lake.sql("INSERT INTO t SELECT id, repeat('x', 5000) FROM range(20)")
     with pytest.raises(UserError, match=r"ORDER BY … LIMIT keeps are too large"):
         lake.create_stream_table("s", "SELECT id, s FROM t ORDER BY id LIMIT 15")
 
 
-def test_a_difference_of_large_rows_is_told_by_as_many_as_fit(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_difference_of_large_rows_is_told_by_as_many_as_fit(lake: Lake) -> None:
     lake.sql("CREATE TABLE t (id BIGINT, s STRING)")
     lake.sql("INSERT INTO t SELECT id, repeat('x', 500) FROM range(900)")
     lake.create_stream_table("s", "SELECT id, s FROM t")
     tx = lake._catalog.begin()
     tx.truncate("s")
     tx.commit()
-    monkeypatch.setattr(fetching, "BUDGET", BUDGET)
+    limited(lake, fetched_bytes=BUDGET)
     found = lake.verify("s")
     assert 1 <= found.rows.num_rows <= 100
 
@@ -148,6 +142,6 @@ def test_a_limit_keeps_the_order_below_it(spark):
     assert "CollectLimit" not in plan
     assert "TakeOrderedAndProject" in plan or plan.count("Sort [") == 2, plan
     assert sorted(row.a for row in first(frame, 100).collect()) == list(range(33, 40))
-    found, _ = few(frame, 100)
+    found, _ = few(frame, 100, BUDGET)
     assert found is not None
     assert sorted(found.column("a").to_pylist()) == list(range(33, 40))

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from spark_trickle import Settings, connect
-from spark_trickle.spark import run, write
+from spark_trickle import Limits, Settings, connect
+from spark_trickle.spark import run
+from support.lakes import limited
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def lake(tmp_path: Path, spark, monkeypatch):
+def lake(tmp_path: Path, spark):
     """Every query that reads a file of the lake reads much; ``noted`` leaves a mark for each row."""
-    monkeypatch.setattr(write, "ONCE", 0)
-    monkeypatch.setattr(run, "ONCE", 0)
     marks = str(tmp_path / "marks")
 
     def noted(value: int) -> int:
@@ -25,7 +24,8 @@ def lake(tmp_path: Path, spark, monkeypatch):
         return value
 
     spark.udf.register("noted", noted, "bigint")
-    with connect(tmp_path / "lake", spark=spark, settings=Settings(inline_row_limit=50)) as opened:
+    settings = Settings(inline_row_limit=50, limits=Limits(written_bytes=0))
+    with connect(tmp_path / "lake", spark=spark, settings=settings) as opened:
         opened.sql("CREATE TABLE t (id BIGINT, g BIGINT)")
         opened.append("t", spark.range(300).selectExpr("id", "id % 7 AS g"))
         yield opened
@@ -49,9 +49,7 @@ def test_insert_select(lake, tmp_path, keyed):
 
 def test_a_delta(lake, monkeypatch):
     """The same refresh, large or small: in files first, and read again if there is little."""
-    from spark_trickle.maintain.refresh import compute, job
-
-    monkeypatch.setattr(job, "CHANGES", 10)
+    limited(lake, delta_bytes=-1)
     lake.create_stream_table("s", "SELECT id, g + 1 AS h FROM t", refresh_mode="DIFFERENTIAL")
     sums = "SELECT g, count(*) AS n FROM t GROUP BY g"
     lake.create_stream_table("c", sums, refresh_mode="DIFFERENTIAL")
@@ -64,7 +62,7 @@ def test_a_delta(lake, monkeypatch):
 
     monkeypatch.setattr(run.Run, "_spill", noting)
     for few in (5, 10_000):
-        monkeypatch.setattr(compute, "FEW", few)
+        limited(lake, delta_rows=few)
         lake.sql("UPDATE t SET g = g + 1 WHERE id % 2 = 0")
         for name, parts in (("s", 1), ("c", 2)):  # the sums, and what is shown of them
             spills.clear()

@@ -6,20 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from spark_trickle import Settings, connect
-from spark_trickle.maintain.refresh import job
+from spark_trickle import Limits, Settings, connect
 
 pytestmark = pytest.mark.spark
 ROWS = 400
 
 
 @pytest.mark.parametrize("reader", ["here", "spark"])
-def test_scattered_changes(tmp_path: Path, spark, monkeypatch, reader: str) -> None:
+def test_scattered_changes(tmp_path: Path, spark, reader: str) -> None:
     """40 rows of one row group change: all of it is decoded, by whoever reads it, and what came."""
-    if reader == "spark":
-        monkeypatch.setattr(job, "CHANGES", 10)
-        monkeypatch.setattr("spark_trickle.spark.feed.SMALL_CHANGES", 10)
-    settings = Settings(inline_row_limit=20, inline_delete_limit=5)
+    limits = Limits(delta_rows=10, shipped_rows=10) if reader == "spark" else Limits()
+    settings = Settings(inline_row_limit=20, inline_delete_limit=5, limits=limits)
     with connect(tmp_path / "lake", spark=spark, settings=settings) as lake:
         lake.sql("CREATE TABLE t (id BIGINT, g BIGINT, PRIMARY KEY (id))")
         lake.append("t", spark.range(ROWS).selectExpr("id", "id AS g").coalesce(1))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from spark_trickle import Lake
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema
 from spark_trickle.storage.read.reader import read_changes, read_file, read_scan
@@ -18,6 +20,13 @@ from spark_trickle.storage.versions.transaction import Transaction
 from . import duck
 
 Row = dict[str, Any]
+
+
+def limited(lake: Lake, **limits: int) -> None:
+    """Other limits from now on, as if the lake had been opened with them."""
+    engine = lake._engine
+    settings = replace(engine.settings, limits=replace(engine.settings.limits, **limits))
+    engine.settings = engine.catalog.settings = settings
 
 
 def rows_of(catalog: Catalog, table: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:

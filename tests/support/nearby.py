@@ -16,12 +16,15 @@ from spark_trickle.delta.segment import Part
 from spark_trickle.delta.views import viewed
 from spark_trickle.ir.types import Side
 from spark_trickle.maintain.gather.near_views import NearViews
-from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, NEAR, columns_read, nearby
+from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, columns_read, nearby
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.prove.plans import NotLocal
+from spark_trickle.settings import Limits
 from spark_trickle.storage.read.restrictions import Restriction, meets
 from support.delta_law import Laboratory, table_names
 from support.queries import Data, Row
+
+NEAR = Limits().near_rows
 
 
 @dataclass
@@ -84,7 +87,7 @@ def _delta_nearby(
     }
     finder = TableFinder(tables, chance)
     deltas = {name: rows(name, Side.DELTA) for name in known}
-    near = nearby(read, delta.needs, deltas, finder, cut=0)
+    near = nearby(read, delta.needs, deltas, finder, NEAR, cut=0)
     if near is None:
         assert max(table.num_rows for table in tables.values()) > NEAR, "given up for no reason"
         return {}

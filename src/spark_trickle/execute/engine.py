@@ -123,7 +123,7 @@ class Engine:
         from spark_trickle.spark.feed import net_change_frame
         from spark_trickle.spark.lazy import translated
 
-        return translated(net_change_frame(self.holder.spark, plan))
+        return translated(net_change_frame(self.holder.spark, plan, self.settings.limits))
 
     def name_hint(self, name: str, known: Iterable[str]) -> str:
         """What to say when a stream table's query names a table that the lake does not have."""

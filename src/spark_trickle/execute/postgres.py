@@ -32,8 +32,6 @@ from spark_trickle.storage.records import DEFAULT_SCHEMA, ScanPlan, Table, Table
 
 Modifying = exp.Insert | exp.Update | exp.Delete
 _OURS = "trickle"
-_HELD = 5_000_000
-"""The rows of a part of a statement are held here: no more than these."""
 _numbers = itertools.count(1)
 
 
@@ -174,7 +172,9 @@ class PostgresRunner:
         assert isinstance(statement, ast.Query)
         from spark_trickle.spark.fetching import bounded
 
-        return bounded(self._engine.query(text, statement, self._state), _HELD)
+        limits = self._engine.settings.limits
+        found = self._engine.query(text, statement, self._state)
+        return bounded(found, limits.answer_rows, limits.fetched_bytes)
 
     def _inserted(self, tree: exp.Insert, returning: exp.Expr) -> pa.Table:
         if tree.args.get("conflict"):

@@ -97,7 +97,8 @@ class Reader:
         assert isinstance(statement, ast.Query)
         try:
             now = SnapshotState(own.catalog, own.catalog.version())
-            return bounded(engine.query(sql, statement, now).limit(most), most)
+            found = engine.query(sql, statement, now).limit(most)
+            return bounded(found, most, own.settings.limits.fetched_bytes)
         finally:
             engine.close()
 

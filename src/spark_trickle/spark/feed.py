@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_trickle.errors import UserError
+from spark_trickle.settings import Limits
 from spark_trickle.spark import bitmaps
 from spark_trickle.spark.comparing import net
 from spark_trickle.spark.failures import spark_errors
@@ -25,19 +26,21 @@ from spark_trickle.spark.frames import (
     read_group,
     union,
 )
+from spark_trickle.storage.files.row_groups import decoded_bytes
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.records import WEIGHT, ChangePlan, DataFile, FileChange, Table
 
-SMALL_CHANGES = 2_000
-"""Up to this many changed rows are read here and handed to Spark as a local relation."""
 
-
-def change_frame(spark: SparkSession, plan: ChangePlan, taken: Taken | None = None) -> DataFrame:
+def change_frame(
+    spark: SparkSession, plan: ChangePlan, limits: Limits, taken: Taken | None = None
+) -> DataFrame:
     """All rows of the plan with their weights, not consolidated; ``taken``: the rows decoded for it."""
     check_present(plan.table, [change.file for change in plan.files])
     with spark_errors():
-        if plan.inserted_rows + plan.deleted_rows <= SMALL_CHANGES:
+        few = plan.inserted_rows + plan.deleted_rows <= limits.shipped_rows
+        few = few and len(plan.files) <= limits.read_files
+        if few and decoded_bytes(plan) <= limits.delta_bytes:
             return _local(spark, plan.table, read_changes(plan, taken=taken))
         if taken is not None:
             taken.rows += plan.decoded_rows
@@ -53,7 +56,7 @@ def change_frame(spark: SparkSession, plan: ChangePlan, taken: Taken | None = No
         return union(parts)
 
 
-def net_change_frame(spark: SparkSession, plan: ChangePlan) -> DataFrame:
+def net_change_frame(spark: SparkSession, plan: ChangePlan, limits: Limits) -> DataFrame:
     """The plan's rows, consolidated."""
     for column in plan.table.columns:
         if "variant" in column.type:
@@ -63,7 +66,9 @@ def net_change_frame(spark: SparkSession, plan: ChangePlan) -> DataFrame:
                 hint="keep the value as a STRING (to_json) in a table whose changes are needed",
             )
     with spark_errors():
-        return net(change_frame(spark, plan), [column.name for column in plan.table.columns])
+        return net(
+            change_frame(spark, plan, limits), [column.name for column in plan.table.columns]
+        )
 
 
 def _local(spark: SparkSession, table: Table, rows: pa.Table) -> DataFrame:

@@ -18,8 +18,6 @@ from pyspark.sql import types as t
 
 from spark_trickle.errors import UserError
 
-BUDGET = 512 << 20
-"""No result of more bytes is brought into this process."""
 _FIXED = 16
 """No value of a type without a length takes more bytes than this."""
 _CHARACTER = 8
@@ -27,24 +25,23 @@ _CHARACTER = 8
 _SIZE = "__trickle_size"
 
 
-def few(frame: DataFrame, rows: int, bytes: int | None = None) -> tuple[pa.Table | None, int]:
+def few(frame: DataFrame, rows: int, bytes: int) -> tuple[pa.Table | None, int]:
     """The rows if they are no more than these, and how many queries were sent; else None."""
-    budget = BUDGET if bytes is None else bytes
     fixed = _FIXED * len(frame.columns)
     names = [f"c{number}" for number in range(len(frame.columns))]
     fields = [t.StructField(n, f.dataType) for n, f in zip(names, frame.schema, strict=True)]
     sizes = {field.name: size for field in fields if (size := _size(field)) is not None}
     if not sizes:
-        most = min(rows, budget // fixed)
+        most = min(rows, bytes // fixed)
         found = first(frame, most + 1).toArrow()
         return (found if found.num_rows <= most else None), 1
-    widest = budget // (rows + 1)
+    widest = bytes // (rows + 1)
     plain = frame.toDF(*names).select(*(F.col(f.name).cast(_open(f.dataType)) for f in fields))
     size = reduce(Column.__add__, sizes.values(), F.lit(fixed).cast("bigint"))
     shown = [_unless_large(f, widest) if f.name in sizes else F.col(f.name) for f in fields]
     found = first(plain, rows + 1).withColumn(_SIZE, size).select(*shown, _SIZE).toArrow()
     told = found.column(_SIZE)
-    if found.num_rows > rows or (pc.sum(told).as_py() or 0) > budget:
+    if found.num_rows > rows or (pc.sum(told).as_py() or 0) > bytes:
         return None, 1
     queries = 1
     if (pc.max(told).as_py() or 0) > widest:
@@ -63,12 +60,12 @@ def first(frame: DataFrame, rows: int) -> DataFrame:
     return frame.limit(rows).where(F.monotonically_increasing_id() >= 0)
 
 
-def bounded(frame: DataFrame, rows: int) -> pa.Table:
+def bounded(frame: DataFrame, rows: int, bytes: int) -> pa.Table:
     """All rows of an answer that has to be held here; UserError if they are more, or too large."""
-    found, _ = few(frame, rows)
+    found, _ = few(frame, rows, bytes)
     if found is None:
         raise UserError(
-            f"the answer has more than {rows:,} rows or takes more than {BUDGET >> 20} MiB",
+            f"the answer has more than {rows:,} rows or takes more than {bytes >> 20} MiB",
             hint="ask for fewer rows, or for shorter values of them",
         )
     return found

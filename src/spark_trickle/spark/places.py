@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from spark_trickle.settings import Settings
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.deletes import DeathWriter
 from spark_trickle.spark.failures import spark_errors
@@ -52,12 +53,13 @@ def at_places(located: pa.Table) -> Gone:
 class Places:
     """Deletes rows of one scan by the places that a query brought along."""
 
-    def __init__(self, tx: Transaction, plan: ScanPlan, most: int) -> None:
+    def __init__(self, tx: Transaction, plan: ScanPlan, settings: Settings) -> None:
         self._tx = tx
         self._plan = plan
         self._keys = FileKeys(plan.files)
-        self._most = most
+        self._most = settings.inline_delete_limit
         """No more places come into this process."""
+        self._most_bytes = settings.inline_bytes
 
     def find(self, places: DataFrame, rows: int | None = None) -> Gone:
         """The rows whose places (KEY, ROW) a frame has; ``rows``: how many at most, if that is known.
@@ -108,7 +110,7 @@ class Places:
         kept = {FILE: files, POSITION: places, ROW_ID: located.column(ROW)}
         for column, name in zip(columns, names, strict=True):
             kept[column.name] = located.column(name)
-        remember(self._tx, self._plan.table, pa.table(kept))
+        remember(self._tx, self._plan.table, pa.table(kept), self._most_bytes)
 
 
 def old_name(index: int) -> str:

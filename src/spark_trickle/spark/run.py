@@ -15,7 +15,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from spark_trickle.settings import Settings
+from spark_trickle.settings import Limits, Settings
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.budget import Budget
 from spark_trickle.spark.comparing import comparable_columns, net
@@ -30,7 +30,7 @@ from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.spark.sessions.names import drop_view
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
-from spark_trickle.spark.write import ONCE, Writer, write_parquet
+from spark_trickle.spark.write import Writer, write_parquet
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_type
@@ -74,6 +74,11 @@ class Run:
         self.bytes_read = 0
 
     @property
+    def limits(self) -> Limits:
+        """What is read and held in this process for it."""
+        return self._settings.limits
+
+    @property
     def spark(self) -> SparkSession:
         """The session that views and queries are made in."""
         return self._desk().spark
@@ -110,7 +115,7 @@ class Run:
     def changes(self, plan: ChangePlan, within: Ranges = ()) -> str:
         """A view of a table's changes with their weights; of those only that lie in the ranges."""
         taken = Taken()
-        frame = change_frame(self.spark, plan, taken)
+        frame = change_frame(self.spark, plan, self.limits, taken)
         self.note_read(taken.rows, plan.bytes)
         return self._view(frame.where(among_ranges(plan.table, within)) if within else frame)
 
@@ -182,7 +187,7 @@ class Run:
 
         One that reads much is run once: into files, which are read again if they turn out small.
         """
-        if self._reads > ONCE:
+        if self._reads > self.limits.written_bytes:
             return self.small(self.spill(sql), most)
         with spark_errors():
             frame = self.spark.sql(sql)
@@ -191,7 +196,7 @@ class Run:
         return found if found is not None else self.spill(sql)
 
     def _few(self, frame: DataFrame, most: int) -> pa.Table | None:
-        found, queries = few(frame, most)
+        found, queries = few(frame, most, self.limits.fetched_bytes)
         self.spark_queries += queries
         return found
 
@@ -311,7 +316,7 @@ class Run:
         return self._places(plan).delete(gone)
 
     def _places(self, plan: ScanPlan) -> Places:
-        return Places(self._tx, plan, self._settings.inline_delete_limit)
+        return Places(self._tx, plan, self._settings)
 
     def note_read(self, rows: int, bytes: int) -> None:
         """Rows that were decoded, here or by Spark: more than those that were wanted."""

@@ -29,8 +29,6 @@ from spark_trickle.storage.records import (
 )
 from spark_trickle.storage.versions.transaction import Transaction
 
-ONCE = 256 << 20
-"""A query that reads more bytes is run once: its rows are written before it is known how many."""
 _DIRECT = 10
 """A result that cannot have more rows than this many inline limits is fetched without a probe."""
 ROWS_PER_GROUP = 128 * 1024
@@ -62,10 +60,11 @@ class Writer:
 
         ``bound``: no more rows than these, ``reads``: bytes that are read for them, where known.
         """
-        rows = self.fetch(frame, bound) if reads <= ONCE else None
+        much = reads > self.settings.limits.written_bytes
+        rows = None if much else self.fetch(frame, bound)
         if rows is not None:
             return WaitingRows(rows=rows)
-        if reads > ONCE and table.sort_key:
+        if much and table.sort_key:
             with held(frame) as same:  # for the ranges of the key, Spark looks at all rows before
                 with spark_errors():
                     count = same.count()
@@ -81,7 +80,8 @@ class Writer:
         """All rows as Arrow if they are few and fit, else None; asks for no more than that."""
         known = bound is not None and bound <= self._direct
         with spark_errors():
-            rows, _ = few(frame, self._direct if known else self._limit)
+            most = self._direct if known else self._limit
+            rows, _ = few(frame, most, self.settings.limits.fetched_bytes)
         return rows
 
     def insert(self, table: Table, staged: WaitingRows) -> int:

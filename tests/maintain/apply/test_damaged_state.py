@@ -14,8 +14,7 @@ import pytest
 
 from spark_trickle import Lake, QuarantineWarning
 from spark_trickle.errors import InvariantError
-from spark_trickle.maintain.refresh import compute
-from support.lakes import leave_no_trace, modify
+from support.lakes import leave_no_trace, limited, modify
 from support.streams import assert_exact, refreshed, rows
 
 pytestmark = pytest.mark.spark
@@ -159,9 +158,9 @@ def test_what_was_not_damaged_is_not_refused(small: Lake) -> None:
     assert_exact(small, *(f"s{number}" for number in range(len(queries))))
 
 
-def test_a_large_delta_is_checked_where_it_is(small: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_delta_is_checked_where_it_is(small: Lake) -> None:
     """A delta that stays in files is tested by Spark while it is written."""
-    monkeypatch.setattr(compute, "FEW", 0)
+    limited(small, delta_rows=0)
     small.create_stream_table("s", SUMMED, refresh_mode="DIFFERENTIAL")
     small.sql("INSERT INTO t VALUES (1, 8), (9, 9)")
     refreshed(small, "s", "DIFFERENTIAL")

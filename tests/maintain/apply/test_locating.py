@@ -14,7 +14,7 @@ from spark_trickle.errors import InvariantError
 from spark_trickle.maintain.apply import locating
 from spark_trickle.settings import Settings
 from spark_trickle.storage.read.search import Search
-from support.lakes import modify
+from support.lakes import limited, modify
 from support.streams import refreshed, rows
 
 pytestmark = pytest.mark.spark
@@ -40,7 +40,7 @@ def dear(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     plan = lake._catalog.scan("s")
     keys = Search(plan, {}).bytes(plan.table.columns[:1])
     assert 4 * keys < Search(plan, {}).bytes(plan.table.columns)
-    monkeypatch.setattr(locating, "READ_HERE", 2 * keys)
+    limited(lake, searched_bytes=2 * keys)
     seen: list[str] = []
     for name in ("find_rows", "find_by_key"):
         find = getattr(locating, name)
@@ -103,11 +103,10 @@ NESTED = (
 
 
 @pytest.mark.parametrize("here", [True, False], ids=["here", "by Spark"])
-def test_maps_are_told_apart_wherever_they_are(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, here: bool
-) -> None:
+def test_maps_are_told_apart_wherever_they_are(lake: Lake, here: bool) -> None:
     """In the code that Spark 4.2 generates to group by a map, NULL becomes 0."""
-    monkeypatch.setattr(locating, "READ_HERE", locating.READ_HERE if here else 0)
+    if not here:
+        limited(lake, searched_bytes=0)
     lake.create_stream_table("m", NESTED, refresh_mode="DIFFERENTIAL")
     known = lake.table("m").where("v = 6").collect()[0]
     assert (known.plain["n"], known.inside.m[0], known.listed[0]["v"]) == (None, None, None)

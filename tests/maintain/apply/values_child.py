@@ -9,34 +9,32 @@ from typing import Any
 
 import pyarrow as pa
 from tests.support import edges
+from tests.support.lakes import limited
 
 import spark_trickle
-from spark_trickle.maintain.apply import locating
-from spark_trickle.maintain.gather import finding
-from spark_trickle.maintain.refresh import compute, job, whole
 from spark_trickle.maintain.refresh.compute import Computation
 
 ZONE = "Asia/Kolkata"
 
 
-def _near() -> None:
+def _near(_: spark_trickle.Lake) -> None:
     pass
 
 
-def _searched() -> None:
+def _searched(lake: spark_trickle.Lake) -> None:
     """The rows near the change are looked for by Spark."""
-    finding.HELD = finding.HERE = 0
+    limited(lake, held_values=0, near_bytes=0)
 
 
-def _listed() -> None:
+def _listed(lake: spark_trickle.Lake) -> None:
     """Spark joins the files, which lists of keys narrow; lost rows are found by Spark."""
     Computation._nearby = lambda *_: None  # type: ignore[method-assign,assignment]
-    locating.READ_HERE = -1
+    limited(lake, searched_bytes=-1)
 
 
-def _spilled() -> None:
+def _spilled(lake: spark_trickle.Lake) -> None:
     """Nothing at all passes through this process."""
-    compute.FEW = whole.FEW = job.CHANGES = 0
+    limited(lake, delta_rows=0)
 
 
 def _check(lake: spark_trickle.Lake, held: dict[str, pa.Table], path: str) -> list[Any]:
@@ -70,9 +68,9 @@ def main(folder: str) -> None:
     for name, query in edges.QUERIES.items():
         lake.create_stream_table(name, query, refresh_mode="DIFFERENTIAL")
     wrong = _check(lake, held, "created")
-    paths: list[Callable[[], None]] = [_near, _searched, _listed, _spilled]
+    paths: list[Callable[[spark_trickle.Lake], None]] = [_near, _searched, _listed, _spilled]
     for number, path in enumerate(paths):
-        path()
+        path(lake)
         first = 1000 * (number + 1)
         # Equal rows come to old ones, of every edge value, and other old ones go.
         came = edges.rows([first + i for i in range(edges.ROWS // 2)], number * 7)

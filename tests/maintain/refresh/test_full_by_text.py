@@ -7,8 +7,8 @@ import math
 import pytest
 
 from spark_trickle import Lake
-from spark_trickle.maintain.refresh import whole
 from spark_trickle.storage.records import HIDDEN_SCHEMA
+from support.lakes import limited
 from support.streams import assert_exact
 
 pytestmark = pytest.mark.spark
@@ -30,12 +30,10 @@ def hidden(lake: Lake) -> int:
 
 
 @pytest.mark.parametrize("on_spark", [True, False], ids=["spark", "here"])
-def test_full_mode_keeps_no_state_until_deltas_are_asked_for(
-    small: Lake, monkeypatch: pytest.MonkeyPatch, on_spark: bool
-) -> None:
+def test_full_mode_keeps_no_state_until_deltas_are_asked_for(small: Lake, on_spark: bool) -> None:
     lake = small
     if on_spark:
-        monkeypatch.setattr("spark_trickle.maintain.refresh.locally.MOST_BYTES", -1)
+        limited(lake, worked_bytes=-1)
     queries = {"summed": SUMMED, "first": FIRST, "value": VALUE}
     for name, query in queries.items():
         lake.create_stream_table(name, query, refresh_mode="FULL")
@@ -86,12 +84,9 @@ def test_a_query_without_state_changes_its_mode_at_no_cost(small: Lake) -> None:
 
 
 @pytest.mark.parametrize("few", [200_000, 3], ids=["compared here", "compared by Spark"])
-def test_the_difference_is_exact_for_every_type(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, few: int
-) -> None:
+def test_the_difference_is_exact_for_every_type(lake: Lake, few: int) -> None:
     """NaN, -0.0, NULL, equal rows, moments, and what this process does not compare."""
-    monkeypatch.setattr(whole, "FEW", few)
-    monkeypatch.setattr("spark_trickle.maintain.refresh.locally.MOST_BYTES", -1)
+    limited(lake, delta_rows=few, worked_bytes=-1)
     lake.sql(
         "CREATE TABLE t (f DOUBLE, r FLOAT, d DECIMAL(20, 3), s STRING, b BINARY, day DATE, "
         "at TIMESTAMP, n TIMESTAMP_NTZ, list ARRAY<DOUBLE>)"

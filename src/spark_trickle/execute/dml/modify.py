@@ -40,7 +40,7 @@ class Target:
         return f"{quoted(self.alias)}.{quoted(name)}"
 
     def places(self, tx: Transaction, writer: Writer) -> Places:
-        return Places(tx, self.plan, writer.settings.inline_delete_limit)
+        return Places(tx, self.plan, writer.settings)
 
 
 def open_target(frames: Frames, plan: ScanPlan, alias: str, condition: str | None) -> Target:

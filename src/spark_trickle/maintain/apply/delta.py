@@ -153,11 +153,11 @@ def repeated(rows: pa.Table) -> pa.Table:
 def _delete(run: Run, tx: Transaction, stored: StoredPart, lost: pa.Table) -> int:
     plan = tx.scan(stored.table)
     search = Search(plan, {key: lost.column(key) for key in stored.keys})
-    if stored.unique and searchable(search, stored.keys):
+    if stored.unique and searchable(search, stored.keys, run.limits):
         return _delete_found(tx, stored, lost, find_unique(run, search, stored.keys, lost))
-    if searchable(search, stored.by):
+    if searchable(search, stored.by, run.limits):
         return _delete_found(tx, stored, lost, find_rows(run, search, stored.by, lost))
-    if stored.keys and searchable(search, stored.keys):
+    if stored.keys and searchable(search, stored.keys, run.limits):
         found = find_by_key(run, search, stored.keys, lost)
         if found is not None:
             unclear = [key in found.unclear for key in row_keys(lost, stored.keys)]

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_trickle.settings import Limits
 from spark_trickle.storage.files.values import plain
 from spark_trickle.storage.read.search import Search
 from spark_trickle.storage.records import ROW_ID, WEIGHT, Column
@@ -97,14 +98,8 @@ def subtract(rows: pa.Table, others: pa.Table) -> pa.Table:
     return chosen.append_column(WEIGHT, pa.array([weight for _, weight in left], pa.int64()))
 
 
-READ_HERE = 64 << 20
-"""Up to this many bytes are searched in this process, more by Spark."""
 COMPARED = 1 << 20
 """Rows that their key alone finds are compared as a whole where that reads no more than this."""
-MANY_FILES = 1_000
-"""Of so many files not even the footers are read here."""
-ONE_BY_ONE = 100_000
-"""Rows that only Python can compare: no more than these are compared here."""
 SHARED = 10
 """A key that more rows share than this, for each lost one, is not worth listing them all."""
 
@@ -130,14 +125,15 @@ Candidate = tuple[RowKey, int | None, int]
 """The values of a row, its file (None: in the catalog), and its position or row id."""
 
 
-def searchable(search: Search, names: Sequence[str]) -> bool:
+def searchable(search: Search, names: Sequence[str], limits: Limits) -> bool:
     """Whether rows can be found by these columns in this process at little cost."""
-    if len(search.plan.files) > MANY_FILES or any(file.filtered for file in search.plan.files):
+    files = search.plan.files
+    if len(files) > limits.read_files or any(file.filtered for file in files):
         return False
     columns = _columns(search, names)
-    if not any(equal_in_arrow(c.type) for c in columns) and search.plan.rows > ONE_BY_ONE:
+    if not any(equal_in_arrow(c.type) for c in columns) and search.plan.rows > limits.worked_rows:
         return False
-    return search.bytes(columns) <= READ_HERE
+    return search.bytes(columns) <= limits.searched_bytes
 
 
 def find_rows(run: Run, search: Search, names: Sequence[str], lost: pa.Table) -> Found:

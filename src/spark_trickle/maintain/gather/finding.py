@@ -149,16 +149,6 @@ def _kind(type: pa.DataType) -> str:
     return "text" if pa.types.is_string(type) or pa.types.is_large_string(type) else ""
 
 
-HELD = 4_000_000
-"""Up to this many values of a source are held in memory while it is searched more than once."""
-
-HERE = 512 << 20
-"""Up to about this many bytes are searched in this process, more by Spark."""
-
-FOUND = 512 << 20
-"""Up to about this many bytes of a source are brought into this process."""
-
-
 @dataclass
 class ScanFinder:
     """Finds rows of sources; ``columns`` are those that are needed of each."""
@@ -180,22 +170,23 @@ class ScanFinder:
 
     def find(self, source: str, restrictions: Sequence[Restriction], most: int) -> pa.Table | None:
         """The rows that meet one of the restrictions; None if they are more than ``most``, or too large."""
-        plan, columns = self.plans[source], self.columns[source]
+        plan, columns, limits = self.plans[source], self.columns[source], self.run.limits
         if not restrictions:
             return read_scan(replace(plan, files=(), inlined=plan.inlined.slice(0, 0)), columns)
         everything = any(not restriction for restriction in restrictions)
-        whole = self._bytes(source, plan) <= FOUND
+        whole = self._bytes(source, plan) <= limits.fetched_bytes
+        whole = whole and len(plan.files) <= limits.read_files
         if everything and (not whole or plan.rows > most):
             return None
-        if everything or (whole and plan.rows * len(columns) <= HELD):
+        if everything or (whole and plan.rows * len(columns) <= limits.held_values):
             rows = self._hold(source, plan)
             return rows if everything else rows.filter(meets(rows, restrictions))
         plan = pruned(plan, restrictions)
         bytes = self._bytes(source, plan)
-        if bytes > HERE:
+        if bytes > limits.near_bytes or len(plan.files) > limits.read_files:
             self.run.note_read(plan.decoded_rows, bytes)
             # As if the rows that are found were as long as the others.
-            fits = FOUND * plan.rows // max(1, bytes)
+            fits = limits.fetched_bytes * plan.rows // max(1, bytes)
             return self.run.search(plan, columns, restrictions, min(most, fits))
         taken = Taken()
         found = search(plan, columns, restrictions, taken, most)

@@ -24,10 +24,9 @@ from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.restrictions import Restriction, meets
 from spark_trickle.storage.records import WEIGHT, Table
 
-NEAR = 500_000
-"""More rows than this, of one source, are not near."""
-WHOLE = 50_000
-"""A source that nothing ties to a delta is near as a whole if it has no more rows than this."""
+_TENTH = 10
+"""A source that nothing ties to a delta is near as a whole if it has a tenth of the rows, or fewer,
+that may be near."""
 CUT = 1_000
 """A delta of so few rows is not worth cutting down."""
 _COUNT = "__trickle_count"
@@ -77,23 +76,25 @@ def nearby(
     needs: Sequence[Need],
     deltas: Mapping[str, pa.Table],
     finder: Finder,
+    most: int,
     cut: int = CUT,
 ) -> dict[str, Nearby] | None:
     """The rows of the sources near ``deltas``, which are net and have weights.
 
     Of a source that is read at DELTA only, and of more than ``cut`` rows, those that meet something.
+    None if more than ``most`` rows of a source are near.
     """
     for need in needs:
         endless = need.side is not Side.DELTA and not need.keys
-        if endless and finder.expected(need.source, {}) > WHOLE:
+        if endless and finder.expected(need.source, {}) > most // _TENTH:
             return None
-    search = _Search(needs, deltas, finder)
+    search = _Search(needs, deltas, finder, most)
     while search.waiting:
         if not search.step():
             return None
     near = {}
     for source in sources:
-        found = search.found.get(source) or [finder.find(source, [], NEAR)]
+        found = search.found.get(source) or [finder.find(source, [], most)]
         near[source] = _versions([rows for rows in found if rows is not None], deltas.get(source))
     for source in {need.source for need in needs if need.side is Side.DELTA} - near.keys():
         if deltas[source].num_rows > cut:
@@ -105,8 +106,9 @@ class _Search:
     """``rows`` are those of each need that was met, ``found`` all that was read of each source."""
 
     def __init__(
-        self, needs: Sequence[Need], deltas: Mapping[str, pa.Table], finder: Finder
+        self, needs: Sequence[Need], deltas: Mapping[str, pa.Table], finder: Finder, most: int
     ) -> None:
+        self._most = most
         self._needs = needs
         self._deltas = deltas
         self._finder = finder
@@ -129,7 +131,8 @@ class _Search:
             for number, restriction in restrictions.items()
         }
         tied = {n for n in self.waiting if restrictions[n] or not self._needs[n].keys}
-        for waiting, limit in ((tied, self._tight), (tied, NEAR), (self.waiting, WHOLE)):
+        whole = self._most // _TENTH
+        for waiting, limit in ((tied, self._tight), (tied, self._most), (self.waiting, whole)):
             ready = [number for number in waiting if expected[number] <= limit]
             if ready:
                 sources = {self._needs[number].source for number in ready}
@@ -169,7 +172,7 @@ class _Search:
 
     def _read(self, source: str, restrictions: Mapping[int, Restriction]) -> bool:
         possible = [c for c in restrictions.values() if all(len(values) for values in c.values())]
-        rows = self._finder.find(source, _without_repetition(possible), NEAR)
+        rows = self._finder.find(source, _without_repetition(possible), self._most)
         if rows is None:
             return False
         gone = self._deltas.get(source)

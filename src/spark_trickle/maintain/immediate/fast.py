@@ -42,8 +42,6 @@ from spark_trickle.storage.versions.transaction import Connection, Transaction
 FAST_PATH = "FAST_PATH"
 NOTE = "fast path"
 REASON = "COMMIT: the changes of its source were folded into its groups"
-MOST_ROWS, MOST_BYTES = 100_000, 64 << 20
-"""More changed rows, or files to find them in, are for Spark."""
 RECHECKED = 1_000
 """After so many versions a stream table that was too large is measured again."""
 
@@ -101,6 +99,7 @@ class FastPaths:
         self._refresher = refresher
         self._catalog = refresher.engine.catalog
         self._budget = refresher.engine.settings.fast_path_bytes
+        self._limits = refresher.engine.settings.limits
         self._folders: dict[str, tuple[object, Folder | NoFastPath]] = {}
         self._sources: dict[str, tuple[Table, Table]] = {}
         self._memories: dict[str, Memory] = {}
@@ -147,7 +146,7 @@ class FastPaths:
             known[named] = tx.changes(source)
         changes = known[named]
         rows = changes.inserted_rows + changes.deleted_rows
-        if rows > MOST_ROWS or changes.bytes > MOST_BYTES:
+        if rows > self._limits.worked_rows or changes.bytes > self._limits.searched_bytes:
             reason = f"{rows} changed rows in {changes.bytes >> 20} MB of files are for Spark"
             self._refused[stream.uuid] = NoFastPath("MANY_CHANGES", reason)
             return None

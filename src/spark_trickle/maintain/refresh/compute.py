@@ -33,7 +33,7 @@ from spark_trickle.maintain.gather.nearby import (
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.job import Pinned
 from spark_trickle.maintain.refresh.reserve import MovedReserve, check, fill, in_memory, move
-from spark_trickle.maintain.refresh.whole import FEW, compared, difference, few
+from spark_trickle.maintain.refresh.whole import compared, difference, few
 from spark_trickle.maintain.timed.change import TimedDelta, only_inserted
 from spark_trickle.maintain.timed.clocks import TimedSource
 from spark_trickle.spark.spill import Rows, Spill
@@ -92,8 +92,8 @@ class Computation:
         """The difference to all rows of a part; few of them are worked on here, if that is proven."""
         names = [column.name for column in part.columns]
         here, stored = None, self.tx.scan(self.stored[part.name].table)
-        tables, most = locally.ScannedTables(self._scan), self.catalog.settings.local_rows
-        if most and few(stored) and tables.few(part.plan, most):
+        tables, settings = locally.ScannedTables(self._scan), self.catalog.settings
+        if few(stored, settings.limits) and tables.few(part.plan, settings):
             here = locally.whole(part.plan, names, tables, ansi=self.compiled.ansi)
         if here is not None:
             here = compared(self.run, stored, here)
@@ -155,7 +155,7 @@ class Computation:
         def view(source: str, side: Side) -> str:
             return self._view(source, side, restrictions.get((source, side), ()))
 
-        return self.run.fetch(render(delta.query(self._names(view))), FEW)
+        return self.run.fetch(render(delta.query(self._names(view))), self.run.limits.delta_rows)
 
     def _reads(self, restrictions: Mapping[tuple[str, Side], Sequence[Restriction]]) -> None:
         """Tell the run how many bytes a query over these reads."""
@@ -207,7 +207,7 @@ class Computation:
         tiny = sum(rows.num_rows for rows in known) <= TINY
         self.run.reads(sum(rows.nbytes for rows in known), tiny=tiny)
         query = views.complete(delta.query(self._names(view), nearby=True, view=beside))
-        return self.run.fetch(render(query), FEW)
+        return self.run.fetch(render(query), self.run.limits.delta_rows)
 
     def _view_of(self, part: Part) -> Part | None:
         """What is made row by row of a part, and shown or reserved."""
@@ -231,14 +231,15 @@ class Computation:
         if not all(countable(plans[name].table, columns[name]) for name in read):
             return None
         known = {n: rows for n, rows in self._deltas.items() if isinstance(rows, pa.Table)}
-        return nearby(read, delta.needs, known, ScanFinder(self.run, plans, columns))
+        finder = ScanFinder(self.run, plans, columns)
+        return nearby(read, delta.needs, known, finder, self.run.limits.near_rows)
 
     def _moved(self, source: str) -> bool:
         """Whether the delta of a source or part has rows. It need not be read: a scalar aggregate
         reads its input as it is after."""
         rows = self._deltas.get(source)
         if rows is None:
-            return source in self.sources and not self.sources[source].few
+            return source in self.sources and not self.sources[source].few(self.run.limits)
         return isinstance(rows, Spill) or rows.num_rows > 0
 
     def _move(self, reserve: Reserve, changed: frozenset[str], insert_only: frozenset[str]) -> None:
@@ -297,7 +298,7 @@ class Computation:
             plan = source.changes
             if plan is None or plan.empty or (name in through and not self._scanned(name)):
                 continue
-            if source.few:
+            if source.few(self.run.limits):
                 read = {column.name for column in self._scanned(name)}
                 columns = [c.name for c in source.table.columns if c.name in read]
                 taken = Taken()

@@ -28,18 +28,13 @@ from spark_trickle.maintain.records.streams import Dependency, StreamTable
 from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.timed.clocks import Clocks
 from spark_trickle.maintain.watch import tracing
+from spark_trickle.settings import Limits
 from spark_trickle.sources.protocol import Position, Source
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.row_groups import decoded_bytes
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName
 from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection
-
-CHANGES = 200_000
-"""Changes of a source of up to this many rows are read in this process."""
-
-CHANGE_BYTES = 512 << 20
-"""And if up to about this many bytes have to be decoded for it."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +59,14 @@ class Pinned:
         plan = self.changes
         return plan.inserted_rows + plan.deleted_rows if plan is not None else 0
 
-    @property
-    def few(self) -> bool:
+    def few(self, limits: Limits) -> bool:
         """Whether the changes may be read in this process."""
-        if self.changes is None or self.changed_rows > CHANGES:
-            return self.changes is None
-        return decoded_bytes(self.changes) <= CHANGE_BYTES
+        if self.changes is None:
+            return True
+        many = len(self.changes.files) > limits.read_files
+        if many or self.changed_rows > limits.delta_rows:
+            return False
+        return decoded_bytes(self.changes) <= limits.delta_bytes
 
 
 def pinned_source(

@@ -31,6 +31,7 @@ from spark_trickle.local.values import from_arrow, to_arrow
 from spark_trickle.maintain.gather.nearby import MARKS, Nearby
 from spark_trickle.maintain.refresh.lenient import alike, floats
 from spark_trickle.prove.plans import local_plan
+from spark_trickle.settings import Settings
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.reader import net, read_scan
 from spark_trickle.storage.records import WEIGHT, ScanPlan
@@ -83,10 +84,11 @@ class ScannedTables:
     scan: Callable[[str, Side], ScanPlan]
     taken: Taken = field(default_factory=Taken)
 
-    def few(self, plan: Node, most: int) -> bool:
-        """Whether a plan reads at most so many rows, out of files that are not large."""
-        few = self.rows(plan) <= min(most, MOST_ROWS)
-        return few and sum(p.bytes for p in self._plans(plan)) <= MOST_BYTES
+    def few(self, plan: Node, settings: Settings) -> bool:
+        """Whether a plan reads few rows, out of files that are not large."""
+        limits, most = settings.limits, settings.local_rows
+        few = most > 0 and self.rows(plan) <= min(most, limits.worked_rows)
+        return few and sum(p.bytes for p in self._plans(plan)) <= limits.worked_bytes
 
     def rows(self, plan: Node) -> int:
         """How many a plan reads."""
@@ -100,12 +102,6 @@ class ScannedTables:
         names = [column.name for column in read.inputs]
         rows = read_scan(self.scan(read.source, read.side), names, taken=self.taken)
         return rows, np.ones(rows.num_rows, np.int64)
-
-
-MOST_ROWS = 100_000
-"""Of whole tables."""
-MOST_BYTES = 32 << 20
-"""Of the files of whole tables."""
 
 
 def compute(delta: PartDelta, view: Part | None, near: Near, *, ansi: bool) -> pa.Table | None:

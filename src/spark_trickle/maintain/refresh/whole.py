@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.execute.engine import Engine
-from spark_trickle.maintain.apply.locating import READ_HERE, subtract
+from spark_trickle.maintain.apply.locating import subtract
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.by_text import whole_frame
 from spark_trickle.maintain.refresh.job import Pinned, same_columns
+from spark_trickle.settings import Limits
 from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.storage.read.reader import net, read_scan
 from spark_trickle.storage.records import WEIGHT, ScanPlan, Table, TableName
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
     from spark_trickle.spark.sessions.session import DataFrame
 
-FEW = 200_000
-"""Deltas of parts of up to this many rows are applied in this process."""
 _FLAT = re.compile(
     r"boolean|tinyint|smallint|int|bigint|float|double|decimal\(.*\)|string|binary|date"
     r"|timestamp|timestamp_ntz"
@@ -57,8 +56,8 @@ def by_text(
     here, plan = None, compiled.normalized
     full_only = isinstance(compiled.verdict, FullOnly)
     tables = locally.ScannedTables(lambda name, _: pinned[name].relation())
-    most = engine.settings.local_rows
-    if not full_only and plan is not None and most and few(stored) and tables.few(plan, most):
+    small = not full_only and few(stored, run.limits)
+    if small and plan is not None and tables.few(plan, engine.settings):
         names = [column.name for column in stored.table.columns]
         here = locally.whole(plan, names, tables, ansi=compiled.ansi)
     if here is not None:
@@ -78,23 +77,25 @@ def by_text(
     return there
 
 
-def few(stored: ScanPlan) -> bool:
+def few(stored: ScanPlan, limits: Limits) -> bool:
     """Whether what is stored may be compared in this process."""
     flat = all(_FLAT.fullmatch(column.type) for column in stored.table.columns)
-    return flat and stored.rows <= FEW and stored.bytes <= READ_HERE
+    small = stored.rows <= limits.delta_rows and stored.bytes <= limits.searched_bytes
+    return flat and small
 
 
 def difference(run: Run, stored: ScanPlan, frame: DataFrame) -> Rows:
     """What a frame's rows, column by column in order, have more (+) or less (-) than the stored."""
     frame = frame.toDF(*(column.name for column in stored.table.columns))
-    if not few(stored):
-        return run.small(run.spill_difference(frame, stored), FEW)
-    rows = run.whole(frame, FEW, probably=stored.rows > 0)
+    most = run.limits.delta_rows
+    if not few(stored, run.limits):
+        return run.small(run.spill_difference(frame, stored), most)
+    rows = run.whole(frame, most, probably=stored.rows > 0)
     if not isinstance(rows, Spill):
         return compared(run, stored, rows)
     if stored.rows == 0 and not _inexact(stored.table):
         return rows
-    return run.small(run.spill_difference(run.again(rows, frame.columns), stored), FEW)
+    return run.small(run.spill_difference(run.again(rows, frame.columns), stored), most)
 
 
 def compared(run: Run, stored: ScanPlan, rows: pa.Table) -> pa.Table:

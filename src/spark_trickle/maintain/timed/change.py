@@ -14,7 +14,7 @@ from spark_trickle.ir.nodes import Negate, Node, Scan, UnionAll
 from spark_trickle.ir.types import Column, Side
 from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.lower.query import lower_delta
-from spark_trickle.maintain.refresh.job import CHANGE_BYTES, CHANGES, Pinned
+from spark_trickle.maintain.refresh.job import Pinned
 from spark_trickle.maintain.timed.clocks import TimedSource, ranges
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.ranges import inside
@@ -41,9 +41,11 @@ class TimedDelta:
     def rows(self) -> Rows:
         """Net, with weights; large ones stay with Spark."""
         crossed = self.shown.crossed(self.source.relation())
-        few = self._changes.empty or self.source.few
+        limits = self.run.limits
+        few = self._changes.empty or self.source.few(limits)
         if crossed:
-            few = few and sum(plan.bytes for _, plan in crossed) <= CHANGE_BYTES
+            few = few and sum(plan.bytes for _, plan in crossed) <= limits.delta_bytes
+            few = few and sum(len(plan.files) for _, plan in crossed) <= limits.read_files
         found = self._here(crossed) if few else None
         return self._on_spark(crossed) if found is None else found
 
@@ -57,7 +59,7 @@ class TimedDelta:
         taken = Taken()
         parts = [self._changed(taken)]
         for weight, plan in crossed:
-            found = search(plan, self._names, [{}], taken, CHANGES)
+            found = search(plan, self._names, [{}], taken, self.run.limits.delta_rows)
             if found is None:
                 return None
             weights = pa.repeat(pa.scalar(weight, pa.int64()), found.num_rows)
@@ -106,7 +108,7 @@ class TimedDelta:
 
         whole = UnionAll(tuple(terms), tuple(map(ids.copy, own)))
         query = lower_delta(whole, name, outputs=self._names)
-        return self.run.small(self.run.spill(render(query)), CHANGES)
+        return self.run.small(self.run.spill(render(query)), self.run.limits.delta_rows)
 
 
 def only_inserted(rows: Rows) -> bool:

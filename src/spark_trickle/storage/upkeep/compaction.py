@@ -81,7 +81,7 @@ def compact(
 
 def _compact(catalog: Catalog, task: Task, executors: Executors | None) -> Compacted:
     with owning(catalog.files) as owned:
-        outputs = written(task, owned, executors, catalog.settings.inline_delete_limit)
+        outputs = written(task, owned, executors, catalog.settings)
         with catalog.writing() as connection:
             version = _swap(catalog, connection, task, outputs, owned)
             reach("compaction-before-commit")

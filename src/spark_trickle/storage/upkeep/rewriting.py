@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_trickle.errors import InternalError
+from spark_trickle.settings import Limits, Settings
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.read.reader import read_file
@@ -29,13 +30,11 @@ from spark_trickle.storage.versions import deaths
 from spark_trickle.storage.versions.deaths import DeathFile, Deaths
 from spark_trickle.storage.versions.ownership import Owned
 
-LARGE_BYTES = 256 << 20
-"""Files of more bytes are rewritten by executors."""
 _CHUNK_ROWS = 512 * 1024
 TARGET_BYTES = 128 << 20
 _DEATH = "__trickle_death"
-MANY_DEAD, _MOST_VERSIONS = 500_000, 32
-"""More dead rows than these are rewritten by executors, unless they died in more versions."""
+_MOST_VERSIONS = 32
+"""Dead rows are rewritten by this process if they died in more versions: each is a query of its own."""
 BEGUN, ENDED = "__trickle_begin", "__trickle_end"
 """Columns of rows in the catalog: the versions that inserted and deleted them."""
 
@@ -89,14 +88,14 @@ class Executors(Protocol):
 
 
 def written(
-    task: Task, owned: Owned, executors: Executors | None, inline_deaths: int
+    task: Task, owned: Owned, executors: Executors | None, settings: Settings
 ) -> list[Output]:
-    """The new files, durable; more deaths of one than ``inline_deaths`` are in a delete file."""
+    """The new files, durable; more deaths of one than are kept in the catalog are in a delete file."""
     try:
-        outputs = _write(task, owned, executors)
+        outputs = _write(task, owned, executors, settings.limits)
         _check_complete(task, outputs)
         for output in outputs:
-            if len(output.deaths) > inline_deaths:
+            if len(output.deaths) > settings.inline_delete_limit:
                 place = (output.path, deaths.new_path(task.table))
                 owned.add(place[1])
                 output.delete_file = deaths.stamped(task.table, place, output.deaths)
@@ -121,13 +120,13 @@ def _check_complete(task: Task, outputs: Sequence[Output]) -> None:
         )
 
 
-def _write(task: Task, owned: Owned, executors: Executors | None) -> list[Output]:
-    if executors is None or sum(file.bytes for file in task.files) <= LARGE_BYTES:
+def _write(task: Task, owned: Owned, executors: Executors | None, limits: Limits) -> list[Output]:
+    if executors is None or sum(file.bytes for file in task.files) <= limits.written_bytes:
         return _write_here(task, owned, (False, True))
     outputs = [_opened(task, path, None) for path in executors.living(task, owned)]
     died = {i: found.among_versions(task.oldest) for i, found in task.deaths.items()}
     versions = {v for found in died.values() for v in found.versions.unique().to_pylist()}
-    few = sum(map(len, died.values())) <= MANY_DEAD
+    few = sum(map(len, died.values())) <= limits.dead_rows
     if few or len(versions) > _MOST_VERSIONS:
         return outputs + _write_here(task, owned, (True,))
     for version in sorted(versions):

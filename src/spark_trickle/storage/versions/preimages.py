@@ -21,14 +21,16 @@ from spark_trickle.storage.versions.transaction import Transaction
 TABLE = "trickle_deleted_rows"
 FILE = "file"
 POSITION = "position"
-_MOST_BYTES = 1 << 20
 
 
-def remember(tx: Transaction, table: Table, deleted: pa.Table) -> None:
-    """Keep rows that this transaction deletes: FILE, POSITION, ROW_ID and the table's columns."""
+def remember(tx: Transaction, table: Table, deleted: pa.Table, most: int) -> None:
+    """Keep rows that this transaction deletes: FILE, POSITION, ROW_ID and the table's columns.
+
+    If they take more bytes than ``most``, the change feed reads them from their files again.
+    """
     # Rows of a file that the transaction itself staged were never in any version.
     deleted = deleted.filter(pc.greater_equal(deleted.column(FILE), 0))
-    if table.id < 0 or not deleted.num_rows or deleted.nbytes > _MOST_BYTES:
+    if table.id < 0 or not deleted.num_rows or deleted.nbytes > most:
         return
     ids = [str(column.id) for column in table.columns]
     named = deleted.select([FILE, POSITION, ROW_ID, *(c.name for c in table.columns)])

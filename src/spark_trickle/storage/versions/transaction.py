@@ -44,8 +44,6 @@ from spark_trickle.storage.versions.state import TableLike, WritableCatalog
 
 __all__ = ["Connection", "Record", "Transaction"]
 
-_INLINE_BYTES = 1 << 20
-
 
 class Transaction(Restructuring):
     """Made by ``Catalog.begin``. Several threads may stage rows at once, each of its own tables."""
@@ -145,7 +143,8 @@ class Transaction(Restructuring):
         """
         own = self.table(table)
         found = fitted(own, rows)
-        many = found.num_rows > self._lake.settings.inline_row_limit or found.nbytes > _INLINE_BYTES
+        most = self._lake.settings
+        many = found.num_rows > most.inline_row_limit or found.nbytes > most.inline_bytes
         ids = row_files.numbered(found.num_rows, row_ids, None if many else self._new_id)
         staged = self._staged(own)
         staged = replace(staged, rows=(*staged.rows, found.append_column(ROW_ID, ids)))
