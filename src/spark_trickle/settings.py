@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -49,6 +50,14 @@ class Limits:
     """An answer that a statement of PostgreSQL's keeps between its steps is refused if it has more."""
 
 
+def _eighth() -> int:
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return 1 << 30
+    return min(memory // 8, 4 << 30)
+
+
 @dataclass(frozen=True)
 class Settings:
     """What can be tuned; the defaults suit one machine and many small changes."""
@@ -88,8 +97,9 @@ class Settings:
     reconcile_seconds: float = 86_400.0
     """How often the scheduler verifies a stream table that commits fold into; 0: never. A difference
     takes it out of service."""
-    cache_bytes: int = 1 << 30
-    """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it."""
+    cache_bytes: int = field(default_factory=_eighth)
+    """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it.
+    By default an eighth of the machine's memory, at most 4 GiB."""
     local_rows: int = 500_000
     """A delta that reads no more rows than this is computed in this process where that is proven to
     be Spark's answer; 0: always on Spark."""

@@ -23,6 +23,7 @@ from support.exact import (
     Failure,
     all_pairs,
     as_arrow,
+    beyond,
     evaluate,
     functions,
     make_rows,
@@ -53,7 +54,7 @@ def expressions() -> Iterator[tuple[str, Exact]]:
     chosen = random.Random(1).sample(all_pairs(), 2 * CASES // 3)
     composer = Composer(seed=2)
     chosen += [composer.any(random.Random(n).choice((1, 2, 2, 3))) for n in range(CASES // 2)]
-    for sql in dict.fromkeys(["f38 * h38", *chosen, *functions()]):
+    for sql in dict.fromkeys(["f38 * h38", *beyond(), *chosen, *functions()]):
         exact = translate(sql)
         if not isinstance(exact, Unproven) and exact.type.kind is not ExactKind.VOID:
             yield sql, exact
@@ -192,3 +193,7 @@ def test_a_wrong_rule_is_noticed(
     attribute, wrong = MUTANTS[name]
     monkeypatch.setattr(rules, attribute, wrong)
     assert differences(tried)
+
+
+def test_comparisons_beyond_38_digits_are_computed_here() -> None:
+    assert [sql for sql in beyond() if isinstance(translate(sql), Unproven)] == []

@@ -131,6 +131,20 @@ def as_arrow(rows: list[tuple[Any, ...]]) -> pa.Table:
     return pa.table(arrays, names=list(COLUMNS))
 
 
+def beyond() -> list[str]:
+    """Comparisons of decimals that have no common type of 38 digits."""
+    pairs = [
+        ("e38", "f38"),
+        ("g38", "d28"),
+        ("g38", "f38"),
+        ("d12", "g38"),
+        ("e38", "d5"),
+        ("m", "g38"),
+    ]
+    signs = ("=", "<>", "<", "<=", ">", ">=", "<=>")
+    return [f"{a} {sign} {b}" for a, b in pairs for sign in signs] + ["f38 BETWEEN e38 AND g38"]
+
+
 SOURCE = TableSchema(
     "rows",
     tuple(

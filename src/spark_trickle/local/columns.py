@@ -126,8 +126,17 @@ def _fitting(most: int, type: ExactType) -> int:
 def _scaled(value: Vector, digits: int) -> Vector:
     if not digits:
         return value
+    if digits < 0:
+        return _rounded(value, 10**-digits)
     most = max(value.most, 1) * 10**digits
     return Vector(_room(value, most) * 10**digits, value.known, most)
+
+
+def _rounded(value: Vector, unit: int) -> Vector:
+    """As many times a unit, half up."""
+    most = value.most + unit // 2
+    size = (np.abs(_room(value, max(most, unit))) + unit // 2) // unit
+    return Vector(np.where(value.values < 0, -size, size), value.known, most // unit)
 
 
 def _room(value: Vector, most: int) -> np.ndarray:
@@ -191,7 +200,7 @@ def _cast(_: Texts, call: Operation, args: list[Vector]) -> Vector:
         if max(value.most, 10**given.type.scale) > _EXACT_DOUBLES:
             raise Beyond
         return Vector(value.values / 10**given.type.scale, value.known)
-    if not numeric or call.type.scale < given.type.scale:
+    if not numeric or (call.type.integral and given.type.scale):
         raise Beyond
     value = _scaled(value, call.type.scale - given.type.scale)
     return Vector(value.values, value.known, _fitting(value.most, call.type))

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.exact import INTEGER_BITS, Constant, Exact, ExactKind, ExactType
 from spark_trickle.prove.refusal import unproven
-from spark_trickle.prove.types import VOID, cast, day_of, meet
+from spark_trickle.prove.types import VOID, cast, day_of, meet, meet_rounded
 
 
 def together(node: exp.Expr, values: list[Exact]) -> list[Exact]:
@@ -39,6 +39,10 @@ def compared(node: exp.Expr, values: list[Exact]) -> list[Exact]:
     for type in whole:
         if any(_is_beyond(value, type) for value in values):
             raise unproven(node, f"a number beyond {type}")
+    if len(values) == 2:
+        rounded = meet_rounded(values[0].type, values[1].type)
+        if rounded is not None:
+            return [cast(value, rounded) for value in values]
     return together(node, values)
 
 

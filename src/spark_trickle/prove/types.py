@@ -74,6 +74,18 @@ def meet(a: ExactType, b: ExactType) -> ExactType | None:
     return DOUBLE if numbers else None
 
 
+def meet_rounded(a: ExactType, b: ExactType) -> ExactType | None:
+    """The type in which Spark compares decimals that have no common type of 38 digits: digits behind
+    the point are rounded away, those before it stay."""
+    if a.digits is None or b.digits is None:
+        return None
+    (p1, s1), (p2, s2) = a.digits, b.digits
+    whole = max(p1 - s1, p2 - s2)
+    if whole + max(s1, s2) <= 38:
+        return None
+    return ExactType(ExactKind.DECIMAL, 38, 38 - whole)
+
+
 def cast(value: Exact, target: ExactType) -> Exact:
     """The value in another type that holds it."""
     if value.type == target:
