@@ -45,6 +45,9 @@ def spark() -> Iterator[SparkSession]:
             "spark.master": "local[2]",
             "spark.driver.memory": "2g",
             "spark.sql.shuffle.partitions": "2",
+            # Most queries run once: the second compiler and threads that collect garbage cost more
+            # than they give.
+            "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
     yield session
