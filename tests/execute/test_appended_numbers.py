@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -106,6 +107,31 @@ def test_what_would_be_lost_is_refused(
     with pytest.raises(InvalidDataError, match=told):
         _kept(lake, type, given)
     assert read_scan(lake._catalog.scan("t")).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([{"a": 1, "A": 2}], "column a of t is given twice"),
+        (
+            pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]),
+            "column a of t is given twice",
+        ),
+        ([{}, {}], "have no columns"),
+        ([{"s": "\ud800"}], "the values of s for t"),
+        ([{"d": np.datetime64("2024-01-01")}], "the values of d for t"),
+        ([{"d": pd.Timestamp("2024-01-01 00:00:00.000000001")}], "have nanoseconds"),
+        (pd.Series([1], name="a"), "Series cannot be appended"),
+    ],
+)
+def test_what_is_no_row_of_the_table_is_refused(
+    lake: spark_trickle.Lake, rows: Any, told: str
+) -> None:
+    lake.sql("CREATE TABLE t (a INT, s STRING, d TIMESTAMP)")
+    with pytest.raises(InvalidDataError, match=told):
+        lake.append("t", rows)
+    assert lake.append("t", [{"d": pd.NaT}]) == 1
+    assert read_scan(lake._catalog.scan("t")).to_pylist() == [{"a": None, "s": None, "d": None}]
 
 
 def test_slices_of_nested_arrow_arrays(lake: spark_trickle.Lake) -> None:

@@ -33,17 +33,31 @@ UTC = ("UTC", "Etc/UTC", "GMT", "Z")
 
 def to_arrow(table: Table, data: Any) -> pa.Table | None:
     """``data`` as Arrow, if it is pyarrow, pandas or dicts; None: something else."""
+    found = _to_arrow(table, data)
+    names = [] if found is None else [name.lower() for name in found.column_names]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidDataError(
+            f"column {twice} of {table} is given twice", hint="names of columns have no case"
+        )
+    return found
+
+
+def _to_arrow(table: Table, data: Any) -> pa.Table | None:
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
         return _from_dicts(table, data)
-    if type(data).__module__.split(".")[0] == "pandas":
+    if type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
         for name in data.columns:
             if data[name].dtype == object:
                 _check_one_kind(table, str(name), data[name])
-        return pa.Table.from_pandas(data, preserve_index=False)
+        try:
+            return pa.Table.from_pandas(data, preserve_index=False)
+        except _NO_VALUES as error:
+            raise InvalidDataError(f"the frame for {table} cannot be read: {error}") from None
     return None
 
 
@@ -52,6 +66,10 @@ def _from_dicts(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     names: dict[str, None] = {}
     for row in rows:
         names.update(dict.fromkeys(str(name) for name in row))
+    if rows and not names:
+        raise InvalidDataError(
+            f"the rows for {table} have no columns", hint="name one, with None for NULL"
+        )
     arrays = []
     for name in names:
         values = [row.get(name) for row in rows]
@@ -59,14 +77,19 @@ def _from_dicts(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         column = table.column(name)
         try:
             arrays.append(_array(values if column is None else with_pairs(column, values)))
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        except _NO_VALUES as error:
             raise InvalidDataError(
-                f"the values of {name} for {table} are not of one type: {error}"
+                f"the values of {name} for {table} are not of one type, or of none that a table has: "
+                f"{error}"
             ) from None
     return pa.table(dict(zip(names, arrays, strict=True))) if names else pa.table({})
 
 
+_NO_VALUES = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
 def _array(values: list[Any]) -> pa.Array:
+    values = [None if isinstance(v, date) and v != v else v for v in values]  # NaT of pandas
     try:
         return pa.array(values)
     except OverflowError:  # whole numbers of more than 64 bits are decimals
@@ -76,6 +99,9 @@ def _array(values: list[Any]) -> pa.Array:
 def _check_one_kind(table: Table, name: str, values: Iterable[Any]) -> None:
     """Arrow takes dates, times with and times without a zone for each other."""
     kinds = {_kind(value) for value in _dates(values) if value == value}
+    if "times with nanoseconds" in kinds:
+        hint = "round them to microseconds first, for example with .floor('us')"
+        raise InvalidDataError(f"the values of {name} for {table} have nanoseconds", hint=hint)
     if len(kinds) > 1:
         listed = " and ".join(sorted(kinds))
         raise InvalidDataError(
@@ -96,6 +122,8 @@ def _dates(values: Iterable[Any]) -> Iterator[date]:
 
 
 def _kind(value: date) -> str:
+    if getattr(value, "nanosecond", 0):
+        return "times with nanoseconds"
     if not isinstance(value, datetime):
         return "dates"
     return "times without a zone" if value.tzinfo is None else "times with a zone"
