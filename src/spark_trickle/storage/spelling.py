@@ -10,6 +10,8 @@ def spelled(name: str) -> str:
 
 def split(text: str) -> list[str]:
     """The parts of a name."""
+    if "`" not in text:
+        return text.split(".")
     parts, part, quoted, i = [], "", False, 0
     while i < len(text):
         c = text[i]

@@ -147,8 +147,8 @@ class _SqliteConnection:
             self._raw.executemany(sql, rows)
 
     def has_table(self, name: str) -> bool:
-        sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-        return bool(self.execute(sql, (name,)))
+        # By name, where sqlite_master would be looked through: a lake may have thousands of tables.
+        return bool(self.execute("SELECT 1 FROM pragma_table_info(?) LIMIT 1", (name,)))
 
 
 class SqliteDatabase:
