@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from bench import growth, idle, immediate, scatter, small, storage, stream_tables
+from bench import growth, idle, immediate, scatter, small, steady, storage, stream_tables
 from bench.figures import Figure, console
 
-PARTS = ("idle", "small", "growth", "storage", "streams", "immediate", "scatter")
+PARTS = ("idle", "small", "growth", "storage", "streams", "immediate", "scatter", "steady")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -57,6 +57,7 @@ def main() -> None:
             "streams": lambda: stream_tables.run(Path(folder), options.rows, options.repeat),
             "immediate": lambda: immediate.run(Path(folder), options.repeat),
             "scatter": lambda: scatter.run(Path(folder)),
+            "steady": lambda: steady.run(Path(folder)),
         }
         figures = [f for name in options.only or PARTS for f in parts[name]()]
     show(figures)
