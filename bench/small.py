@@ -36,6 +36,7 @@ def run(folder: Path, repeat: int) -> list[Figure]:
         with connect(folder / name.replace(" ", "_"), spark=spark) as lake:
             _tables(lake)
             make(lake)
+            figures.append(_made_by(lake, name))
             figures.append(_figure(lake, f"one row changed, {name}", bar, repeat, _change))
     with connect(folder / "idle_200", spark=spark) as lake:
         _tables(lake)
@@ -81,6 +82,13 @@ def _figure(
         trivial.append(seconds(lambda: lake.spark.range(1).collect()))
     best, other = min(ours[3:]), min(trivial[3:])
     return Figure(f"{name} to a trivial Spark query", best, other, best / other, bar)
+
+
+def _made_by(lake: Lake, what: str) -> Figure:
+    """The Spark queries that the dearest of the new stream tables took."""
+    most = max(report.spark_queries for report in lake.refresh_history())
+    detail = f"{len(lake.stream_tables())} made"
+    return Figure(f"making {what}: Spark queries", most, None, most, 1.0, "queries", detail)
 
 
 def _tables(lake: Lake) -> None:

@@ -35,7 +35,7 @@ def run(folder: Path) -> list[Figure]:
                 warm = _megabytes()
         end = _megabytes()
     name = f"memory of the process after {REFRESHES:,} refreshes, to after {WARM:,}"
-    return [Figure(name, end, warm, end / warm, 1.1, "times", f"{end:.0f} MB, {warm:.0f} MB")]
+    return [Figure(name, end, None, end / warm, 1.1, "times", f"{end:.0f} MB, {warm:.0f} MB")]
 
 
 def _megabytes() -> float:
