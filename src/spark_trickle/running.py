@@ -23,7 +23,7 @@ from spark_trickle.statements.read import (
 )
 from spark_trickle.statements.stream import ShowStreamTables, StreamStatement
 from spark_trickle.statements.text.parameters import told_in
-from spark_trickle.storage.versions import retrying
+from spark_trickle.storage.commits import retrying
 
 if TYPE_CHECKING:
     import pyarrow as pa

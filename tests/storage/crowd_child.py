@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.commits import retrying
 from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.records import WEIGHT
 from spark_trickle.storage.upkeep import maintenance
-from spark_trickle.storage.versions import retrying
 from spark_trickle.storage.versions.transaction import Transaction
 from support import lakes
 

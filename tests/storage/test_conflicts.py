@@ -10,10 +10,10 @@ import pytest
 
 from spark_trickle.errors import AlreadyExistsError, CommitConflictError, NotFoundError
 from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.commits.moving import Mover
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn
 from spark_trickle.storage.upkeep import compaction, maintenance
-from spark_trickle.storage.versions.moving import Mover
 from spark_trickle.storage.versions.transaction import Transaction
 from support import lakes
 

@@ -51,8 +51,8 @@ from spark_trickle.maintain.watch.facts import Observed, state
 from spark_trickle.maintain.watch.hooks import Announcer, Hook
 from spark_trickle.maintain.watch.overview import looked_at, overview
 from spark_trickle.maintain.watch.recommend import Recommendation, recommend
+from spark_trickle.storage.commits.commit import latest_ids
 from spark_trickle.storage.records import TableName
-from spark_trickle.storage.versions.commit import latest_ids
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 NEW_MODE = Choice("FULL", "NEW_MODE", "from now on it is kept by deltas, which need private state")

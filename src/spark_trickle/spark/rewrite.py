@@ -32,6 +32,7 @@ from spark_trickle.spark.write import (
     with_ids,
     write_parquet,
 )
+from spark_trickle.storage.commits.ownership import Owned
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
@@ -43,7 +44,6 @@ from spark_trickle.storage.records import (
 )
 from spark_trickle.storage.upkeep import rewriting
 from spark_trickle.storage.upkeep.rewriting import BEGUN, ENDED, Task
-from spark_trickle.storage.versions.ownership import Owned
 
 
 class SparkExecutors:

@@ -31,11 +31,11 @@ from spark_trickle.maintain.refresh.job import pinned_source
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.commits.dml import next_row_ids
+from spark_trickle.storage.commits.participants import Late
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.records import ROW_ID, ChangePlan, Table, TableName
-from spark_trickle.storage.versions.dml import next_row_ids
-from spark_trickle.storage.versions.participants import Late
 from spark_trickle.storage.versions.staging import Staged, fitted
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 

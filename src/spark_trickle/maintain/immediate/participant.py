@@ -12,9 +12,9 @@ from spark_trickle.maintain.immediate.fast import NOTE
 from spark_trickle.maintain.immediate.followers import Kept
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.refresh.job import save_refreshes
+from spark_trickle.storage.commits.commit import Record
+from spark_trickle.storage.commits.participants import Late
 from spark_trickle.storage.records import Table, TableName
-from spark_trickle.storage.versions.commit import Record
-from spark_trickle.storage.versions.participants import Late
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spark_trickle.errors import CommitConflictError
+from spark_trickle.storage.commits.commit import Record
 from spark_trickle.storage.records import Table
-from spark_trickle.storage.versions.commit import Record
 from spark_trickle.storage.versions.transaction import Connection
 
 TABLE = """CREATE TABLE IF NOT EXISTS trickle_batch (

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection
-from spark_trickle.storage.versions import conflicts
+from spark_trickle.storage.commits import conflicts
 
 
 def behind(catalog: Catalog, uuids: Collection[str]) -> set[str]:

@@ -14,8 +14,8 @@ from spark_trickle.errors import InvariantError, NotFoundError
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import in_parts
+from spark_trickle.storage.commits import conflicts
 from spark_trickle.storage.records import Table, TableName
-from spark_trickle.storage.versions import conflicts
 from spark_trickle.storage.versions.transaction import Connection
 
 _TABLE = """CREATE TABLE IF NOT EXISTS trickle_written (

@@ -16,7 +16,7 @@ from spark_trickle.maintain.schedule.leases import Lease
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import version_range
-from spark_trickle.storage.versions import conflicts
+from spark_trickle.storage.commits import conflicts
 
 _SIGNATURE = """SELECT (SELECT max(snapshot_id) FROM ducklake_snapshot),
     (SELECT count(*) FROM trickle_stream_table), (SELECT sum(generation) FROM trickle_stream_table),

@@ -15,7 +15,7 @@ from spark_trickle.maintain.schedule.leases import Holder, Lease
 from spark_trickle.maintain.schedule.lookout import Known
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection
-from spark_trickle.storage.versions import conflicts
+from spark_trickle.storage.commits import conflicts
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,9 @@ from spark_trickle.storage.catalog.database import Connection, Database, SqliteD
 from spark_trickle.storage.catalog.plans import Plans
 from spark_trickle.storage.catalog.postgres import PostgresDatabase
 from spark_trickle.storage.catalog.structure import Structure
+from spark_trickle.storage.commits import conflicts
+from spark_trickle.storage.commits.commit import Committer
+from spark_trickle.storage.commits.participants import Participant
 from spark_trickle.storage.files.filesystem import (
     FileSystem,
     as_folder,
@@ -28,9 +31,6 @@ from spark_trickle.storage.files.filesystem import (
 )
 from spark_trickle.storage.read.column_cache import COLUMNS
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName, View
-from spark_trickle.storage.versions import conflicts
-from spark_trickle.storage.versions.commit import Committer
-from spark_trickle.storage.versions.participants import Participant
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.state import Snapshot, TableLike

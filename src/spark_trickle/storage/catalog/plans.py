@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.commits import conflicts
 from spark_trickle.storage.manifest.file_list import FileList
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table
-from spark_trickle.storage.versions import conflicts, feed, listing, preimages
+from spark_trickle.storage.versions import feed, listing, preimages
 from spark_trickle.storage.versions.planning import Planner
 
 _PLANS = 256

@@ -22,16 +22,17 @@ from spark_trickle.errors import CommitConflictError, InternalError, TrickleErro
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import columns_at
+from spark_trickle.storage.commits import conflicts, dml
+from spark_trickle.storage.commits.commit import latest_ids, write_snapshot
+from spark_trickle.storage.commits.conflicts import Claim
+from spark_trickle.storage.commits.moving import row_ids, stored_ids
+from spark_trickle.storage.commits.ownership import Owned, owning
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet
 from spark_trickle.storage.records import Column, DataFile, Said, Table
 from spark_trickle.storage.upkeep.rewriting import Executors, Output, Task, written
-from spark_trickle.storage.versions import conflicts, deaths, dml
-from spark_trickle.storage.versions.commit import latest_ids, write_snapshot
-from spark_trickle.storage.versions.conflicts import Claim
+from spark_trickle.storage.versions import deaths
 from spark_trickle.storage.versions.deaths import Deaths
-from spark_trickle.storage.versions.moving import row_ids, stored_ids
-from spark_trickle.storage.versions.ownership import Owned, owning
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.state import TableLike
 

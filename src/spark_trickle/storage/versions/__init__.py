@@ -1,3 +1,3 @@
-"""Versions: what a version shows, what changed between two, and how a new one is made."""
+"""Versions: what a version shows, what changed between two, and what is staged for the next."""
 
 from __future__ import annotations

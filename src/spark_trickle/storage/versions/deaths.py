@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from spark_trickle.storage.catalog.bootstrap import now
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import resolve
+from spark_trickle.storage.commits.conflicts import conflict
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.manifest.pieces import DeleteRow
 from spark_trickle.storage.records import FILE_VERSION, FILE_VERSION_FIELD, DataFile, Table
-from spark_trickle.storage.versions.conflicts import conflict
 from spark_trickle.storage.versions.planning import Planner
 
 PATH, POSITION = "file_path", "pos"

@@ -11,8 +11,8 @@ from spark_trickle.errors import TrickleError
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import version_range
+from spark_trickle.storage.commits import conflicts
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table
-from spark_trickle.storage.versions import conflicts
 
 _WORDS = {
     "created_schema": "create schema",

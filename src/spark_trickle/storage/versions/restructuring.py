@@ -9,8 +9,8 @@ from itertools import count
 from spark_trickle.errors import InternalError
 from spark_trickle.storage.catalog import alterations, retyping
 from spark_trickle.storage.catalog.structure import Structure
+from spark_trickle.storage.commits.rebase import Progress
 from spark_trickle.storage.records import NewColumn, Table, TableName, View
-from spark_trickle.storage.versions.rebase import Progress
 from spark_trickle.storage.versions.state import TableLike, WritableCatalog
 
 

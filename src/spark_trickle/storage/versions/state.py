@@ -10,9 +10,9 @@ from typing import Protocol
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import Structure
+from spark_trickle.storage.commits.commit import Committer
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.records import ScanPlan, Table, TableName
-from spark_trickle.storage.versions.commit import Committer
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.staging import Staged
 

@@ -12,6 +12,12 @@ import pyarrow as pa
 
 from spark_trickle.errors import InternalError, TrickleError
 from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.commits import rebase
+from spark_trickle.storage.commits.commit import Record, Work, latest_ids
+from spark_trickle.storage.commits.moving import Mover
+from spark_trickle.storage.commits.ownership import Owned, may_stand
+from spark_trickle.storage.commits.participants import Late, Participant
+from spark_trickle.storage.commits.rebase import Progress
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.manifest.pieces import DeleteRow
@@ -25,13 +31,8 @@ from spark_trickle.storage.records import (
     ScanPlan,
     Table,
 )
-from spark_trickle.storage.versions import rebase, row_files
-from spark_trickle.storage.versions.commit import Record, Work, latest_ids
+from spark_trickle.storage.versions import row_files
 from spark_trickle.storage.versions.deaths import DeathFile
-from spark_trickle.storage.versions.moving import Mover
-from spark_trickle.storage.versions.ownership import Owned, may_stand
-from spark_trickle.storage.versions.participants import Late, Participant
-from spark_trickle.storage.versions.rebase import Progress
 from spark_trickle.storage.versions.restructuring import Restructuring
 from spark_trickle.storage.versions.staging import (
     Staged,

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.storage.catalog.database import Connection, in_parts, quoted
 from spark_trickle.storage.catalog.structure import resolve
+from spark_trickle.storage.commits.conflicts import DELETED, REPLACED, conflict
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.manifest.file_list import found_in
 from spark_trickle.storage.manifest.pieces import FileRow
@@ -27,7 +28,6 @@ from spark_trickle.storage.records import (
     ScanPlan,
     Table,
 )
-from spark_trickle.storage.versions.conflicts import DELETED, REPLACED, conflict
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.staging import Staged
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.commits.commit import Record
 from spark_trickle.storage.records import Table
-from spark_trickle.storage.versions.commit import Record
 from spark_trickle.storage.versions.staging import Staged
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import Any
 from spark_trickle.errors import CommitConflictError
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import Structure
+from spark_trickle.storage.commits import conflicts
+from spark_trickle.storage.commits.commit import Record
+from spark_trickle.storage.commits.conflicts import Claim, Others
 from spark_trickle.storage.records import Table
-from spark_trickle.storage.versions import conflicts
-from spark_trickle.storage.versions.commit import Record
-from spark_trickle.storage.versions.conflicts import Claim, Others
 from spark_trickle.storage.versions.staging import Staged
 
 

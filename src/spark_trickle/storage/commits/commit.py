@@ -11,16 +11,16 @@ from spark_trickle.storage.catalog.bootstrap import now
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.ids import CatalogIds
 from spark_trickle.storage.catalog.structure import Structure
+from spark_trickle.storage.commits import conflicts
+from spark_trickle.storage.commits.conflicts import Claim, Others
+from spark_trickle.storage.commits.dml import TableWriter, inlined_tables
+from spark_trickle.storage.commits.moving import Mover
+from spark_trickle.storage.commits.ownership import Owned
+from spark_trickle.storage.commits.summary import TableStats
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.records import Said, ScanPlan
-from spark_trickle.storage.versions import conflicts
-from spark_trickle.storage.versions.conflicts import Claim, Others
-from spark_trickle.storage.versions.dml import TableWriter, inlined_tables
-from spark_trickle.storage.versions.moving import Mover
-from spark_trickle.storage.versions.ownership import Owned
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.staging import Staged
-from spark_trickle.storage.versions.summary import TableStats
 
 _ASKED = 500
 """Tables that are asked about in one statement; any more, one by one."""
