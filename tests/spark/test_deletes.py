@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_trickle import BindError, CommitConflictError, Lake, Settings, connect
-from spark_trickle.spark.places import Gone, Places
+from spark_trickle.spark.writing.places import Gone, Places
 from spark_trickle.storage.upkeep import maintenance
 from spark_trickle.storage.versions.deaths import DeathFile
 from support import lakes

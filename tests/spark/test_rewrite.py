@@ -9,7 +9,7 @@ import pytest
 
 from spark_trickle import Settings, connect
 from spark_trickle.errors import InternalError
-from spark_trickle.spark.rewrite import SparkExecutors
+from spark_trickle.spark.writing.rewrite import SparkExecutors
 from spark_trickle.storage.upkeep import compaction, rewriting
 from support import lakes
 

@@ -14,7 +14,7 @@ from spark_trickle.lower.relations import ROW_NUMBER
 from spark_trickle.maintain.gather.nearby import AFTER, BEFORE
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.frames import ROW
-from spark_trickle.spark.places import old_name
+from spark_trickle.spark.writing.places import old_name
 from spark_trickle.storage.records import ROW_ID, WEIGHT
 
 OURS = [

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
     from spark_trickle.spark.sessions.desks import Desks
     from spark_trickle.spark.sessions.session import DataFrame, SparkSession
-    from spark_trickle.spark.write import Writer
+    from spark_trickle.spark.writing.write import Writer
 
 ChangingStatement = ast.Insert | ast.Update | ast.Delete | ast.Merge | ast.Truncate | ast.Restore
 
@@ -263,7 +263,7 @@ class Engine:
         return self.frames if spark is self.holder.spark else Frames(spark)
 
     def _writer(self, state: TransactionState) -> Writer:
-        from spark_trickle.spark.write import Writer
+        from spark_trickle.spark.writing.write import Writer
 
         self._shared()
         return Writer(state.tx, self.settings)

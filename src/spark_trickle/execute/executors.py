@@ -10,8 +10,8 @@ from spark_trickle.storage.commits.ownership import Owned
 from spark_trickle.storage.upkeep.rewriting import Task
 
 if TYPE_CHECKING:
-    from spark_trickle.spark.rewrite import SparkExecutors
     from spark_trickle.spark.sessions.session import SparkSession
+    from spark_trickle.spark.writing.rewrite import SparkExecutors
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class LazyExecutors:
 
     @property
     def _executors(self) -> SparkExecutors:
-        from spark_trickle.spark.rewrite import SparkExecutors
+        from spark_trickle.spark.writing.rewrite import SparkExecutors
 
         return SparkExecutors(self.session)
 

@@ -24,13 +24,13 @@ from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.feed import change_frame
 from spark_trickle.spark.fetching import few
 from spark_trickle.spark.frames import ROW, Frames, local_frame, parquet_reader, quote
-from spark_trickle.spark.places import Gone, Places
 from spark_trickle.spark.sessions.desks import Desk, Desks
 from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.spark.sessions.names import drop_view
-from spark_trickle.spark.spill import Rows, Spill
 from spark_trickle.spark.types import spark_schema, type_text
-from spark_trickle.spark.write import Writer, write_parquet
+from spark_trickle.spark.writing.places import Gone, Places
+from spark_trickle.spark.writing.spill import Rows, Spill
+from spark_trickle.spark.writing.write import Writer, write_parquet
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_type

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spark_trickle.errors import BindError, ExecutionError, Position
-from spark_trickle.spark.assign import assign, misfit
-from spark_trickle.spark.write import WaitingRows, Writer
+from spark_trickle.spark.writing.assign import assign, misfit
+from spark_trickle.spark.writing.write import WaitingRows, Writer
 from spark_trickle.statements.text.cursor import Span
 from spark_trickle.storage.records import Column, Table
 

@@ -21,14 +21,14 @@ from spark_trickle.execute.dml.modify import (
     assignment_map,
 )
 from spark_trickle.execute.query import QueryRunner
-from spark_trickle.spark.assign import check_storable, misfit, stored
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import ROW
-from spark_trickle.spark.holding import held
-from spark_trickle.spark.places import Gone, at_places, old_name
 from spark_trickle.spark.types import DataType, spark_type, type_text
-from spark_trickle.spark.write import WaitingRows, Writer
+from spark_trickle.spark.writing.assign import check_storable, misfit, stored
+from spark_trickle.spark.writing.holding import held
+from spark_trickle.spark.writing.places import Gone, at_places, old_name
+from spark_trickle.spark.writing.write import WaitingRows, Writer
 from spark_trickle.statements.parse import (
     Merge,
     MergeClause,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from spark_trickle.errors import BindError, ExecutionError, Position
 from spark_trickle.execute.query import QueryRunner, pruned
-from spark_trickle.spark.assign import assign, misfit
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import ROW, Frames
-from spark_trickle.spark.holding import held
-from spark_trickle.spark.places import Gone, Places, at_places, old_name
-from spark_trickle.spark.write import WaitingRows, Writer
+from spark_trickle.spark.writing.assign import assign, misfit
+from spark_trickle.spark.writing.holding import held
+from spark_trickle.spark.writing.places import Gone, Places, at_places, old_name
+from spark_trickle.spark.writing.write import WaitingRows, Writer
 from spark_trickle.statements.conditions import condition_list
 from spark_trickle.statements.parse import Assignment, Delete, Update
 from spark_trickle.statements.text.cursor import Name, Span

@@ -27,7 +27,7 @@ from spark_trickle.maintain.apply.locating import (
     searchable,
     weights,
 )
-from spark_trickle.spark.spill import Rows, Spill
+from spark_trickle.spark.writing.spill import Rows, Spill
 from spark_trickle.storage.read.search import Search
 from spark_trickle.storage.records import WEIGHT, ScanPlan, Table
 from spark_trickle.storage.versions.transaction import Transaction

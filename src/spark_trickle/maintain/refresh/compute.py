@@ -36,7 +36,7 @@ from spark_trickle.maintain.refresh.reserve import MovedReserve, check, fill, in
 from spark_trickle.maintain.refresh.whole import compared, difference, few
 from spark_trickle.maintain.timed.change import TimedDelta, only_inserted
 from spark_trickle.maintain.timed.clocks import TimedSource
-from spark_trickle.spark.spill import Rows, Spill
+from spark_trickle.spark.writing.spill import Rows, Spill
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema
 from spark_trickle.storage.read.column_cache import Taken

@@ -19,7 +19,7 @@ from spark_trickle.errors import InvariantError, UserError
 from spark_trickle.ir.nodes import Order
 from spark_trickle.maintain.apply.locating import row_keys
 from spark_trickle.maintain.refresh.topk import RankedRow, advance, window
-from spark_trickle.spark.spill import Rows, Spill
+from spark_trickle.spark.writing.spill import Rows, Spill
 from spark_trickle.storage.records import WEIGHT
 
 

@@ -23,7 +23,7 @@ from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.by_text import whole_frame
 from spark_trickle.maintain.refresh.job import Pinned, same_columns
 from spark_trickle.settings import Limits
-from spark_trickle.spark.spill import Rows, Spill
+from spark_trickle.spark.writing.spill import Rows, Spill
 from spark_trickle.storage.read.reader import net, read_scan
 from spark_trickle.storage.records import WEIGHT, ScanPlan, Table, TableName
 from spark_trickle.storage.versions.planning import plain_schema

@@ -24,7 +24,7 @@ from spark_trickle.storage.records import WEIGHT, ChangePlan, ScanPlan
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
-    from spark_trickle.spark.spill import Rows
+    from spark_trickle.spark.writing.spill import Rows
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from pyspark.sql import types as t
 
 from spark_trickle.spark.bitmaps import KEY, POSITION_BITS
 from spark_trickle.spark.frames import FileKeys, parquet_reader
-from spark_trickle.spark.holding import held
 from spark_trickle.spark.sessions.classic import active_kept
 from spark_trickle.spark.types import FIELD_ID
-from spark_trickle.spark.write import write_parquet
+from spark_trickle.spark.writing.holding import held
+from spark_trickle.spark.writing.write import write_parquet
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.manifest.pieces import DeleteRow
 from spark_trickle.storage.records import FILE_VERSION, DataFile, ScanPlan

@@ -16,8 +16,8 @@ from spark_trickle.settings import Settings
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.fetching import few
 from spark_trickle.spark.frames import ROW, quote
-from spark_trickle.spark.holding import held
 from spark_trickle.spark.types import FIELD_ID, spark_schema
+from spark_trickle.spark.writing.holding import held
 from spark_trickle.storage.files import parquet
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_schema

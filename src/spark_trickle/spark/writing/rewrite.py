@@ -25,7 +25,7 @@ from spark_trickle.spark.frames import (
     union,
 )
 from spark_trickle.spark.types import FIELD_ID, spark_schema
-from spark_trickle.spark.write import (
+from spark_trickle.spark.writing.write import (
     file_options,
     gathered,
     ordered,

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame
 
 from spark_trickle.settings import Settings
 from spark_trickle.spark.bitmaps import KEY
-from spark_trickle.spark.deletes import DeathWriter
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.fetching import first
 from spark_trickle.spark.frames import ROW, FileKeys
+from spark_trickle.spark.writing.deletes import DeathWriter
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.records import ROW_ID, ScanPlan
 from spark_trickle.storage.versions.deaths import DeathFile
