@@ -7,7 +7,7 @@ is a breach, however well the rows seem to fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from spark_trickle.errors import InvariantError, NotFoundError
@@ -51,12 +51,7 @@ def breaches(
     """Of stream tables that somebody else wrote, what to say; nothing is known of older lakes."""
     if not streams or not connection.has_table("trickle_written"):
         return {}
-    written = _written(connection, [stream.uuid for stream in streams])
-    own = {
-        stream.uuid: max([written[stream.uuid], *(source.version for source in stream.sources)])
-        for stream in streams
-        if stream.populated and stream.uuid in written
-    }
+    own = _own(connection, [stream.uuid for stream in streams if stream.populated])
     if not own:
         return {}
     newest = connection.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
@@ -73,11 +68,20 @@ def breaches(
     return found
 
 
-def _written(connection: Connection, uuids: Collection[str]) -> dict[str, int]:
+def _own(connection: Connection, uuids: Sequence[str]) -> dict[str, int]:
+    """The last version of their own; frontiers as they are now, for others may have moved them since
+    the records were read."""
     found: dict[str, int] = {}
-    for part, places in in_parts([*uuids]):
-        sql = f"SELECT stream_uuid, version FROM trickle_written WHERE stream_uuid IN ({places})"
-        found |= dict(connection.execute(sql, part))
+    for part, places in in_parts(uuids):
+        among = f"WHERE stream_uuid IN ({places})"
+        written: dict[str, int] = dict(
+            connection.execute(f"SELECT stream_uuid, version FROM trickle_written {among}", part)
+        )
+        frontiers = connection.execute(
+            f"SELECT stream_uuid, max(version) FROM trickle_source {among} GROUP BY 1", part
+        )
+        found |= written
+        found |= {uuid: max(v, written[uuid]) for uuid, v in frontiers if uuid in written}
     return found
 
 
