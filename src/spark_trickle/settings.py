@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,19 @@ class Limits:
     """An answer that a statement of PostgreSQL's keeps between its steps is refused if it has more."""
 
 
+_ALLOWED = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where a container says how much memory it may use."""
+
+
 def _eighth() -> int:
+    """Of the memory that this process may use."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not every system tells
         return 1 << 30
+    for place in _ALLOWED:
+        with suppress(OSError, ValueError):
+            memory = min(memory, int(Path(place).read_text()))
     return min(memory // 8, 4 << 30)
 
 
@@ -99,7 +109,7 @@ class Settings:
     takes it out of service."""
     cache_bytes: int = field(default_factory=_eighth)
     """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it.
-    By default an eighth of the machine's memory, at most 4 GiB."""
+    By default an eighth of the memory that the process may use, at most 4 GiB."""
     local_rows: int = 500_000
     """A delta that reads no more rows than this is computed in this process where that is proven to
     be Spark's answer; 0: always on Spark."""
