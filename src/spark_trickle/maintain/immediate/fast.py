@@ -287,7 +287,8 @@ def _breaches(
 ) -> dict[str, InvariantError]:
     """Of those whose groups somebody else wrote, what to say."""
     kept = {f.stream.uuid: (f.memory.result, f.memory.segment) for f in followers}
-    streams = [current[uuid] for uuid in kept if uuid in current]
+    known = {(f.stream.uuid, f.stream.generation) for f in followers}
+    streams = [s for s in current.values() if (s.uuid, s.generation) in known]
     tables = {
         name.key: table
         for stream in streams
