@@ -13,8 +13,9 @@ from sqlglot import exp
 from spark_trickle import Lake
 from spark_trickle.compile import compile_query
 from spark_trickle.ir.temporal import TimeEdge
+from spark_trickle.maintain.refresh.refresher import micros
 from spark_trickle.maintain.timed.asking import by_spark
-from spark_trickle.maintain.timed.clocks import Box, TimedSource, clocks, micros, without
+from spark_trickle.maintain.timed.clocks import Box, TimedSource, clocks, without
 from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.spark.sessions.facts import Meaning
 from support.tpch import source

@@ -80,9 +80,9 @@ class Compiler:
         if meaning is not None:
             settings = meaning.settings
             functions = {name: known.deterministic for name, known in meaning.functions.items()}
-        ansi = self._ansi() if meaning is None else meaning.ansi
         asked = None if functions is None else tuple(sorted(functions.items()))
         told = None if settings is None else tuple(sorted(settings.items()))
+        ansi = self._ansi() if meaning is None else None
         key = (query, dialect, ansi, tuple(map(_shape, tables)), asked, told, temporal)
         if key not in self._kept:
             self._kept[key] = compile_query(
@@ -91,7 +91,7 @@ class Compiler:
                 dialect=dialect,
                 hint=self._hint,
                 functions=functions,
-                ansi=ansi,
+                ansi=bool(ansi) if meaning is None else meaning.ansi,
                 settings=settings,
                 temporal=temporal,
             )

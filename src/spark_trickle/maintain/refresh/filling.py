@@ -79,7 +79,7 @@ def fill(engine: Engine, job: RefreshJob, tx: Transaction, run: Run) -> StagedRe
     queries = run.spark_queries + job.moved.spark_queries
     report = replace(
         job.report,
-        clock=job.moved.told,
+        clock=job.moved.told if job.compiled.timed else None,
         effective_mode=done.mode,
         reason=done.reason,
         rows_inserted=result.inserted,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ from spark_trickle.maintain.refresh.job import (
 )
 from spark_trickle.maintain.refresh.strategy import CANCELLED, Choice
 from spark_trickle.maintain.timed.asking import clocks_by
-from spark_trickle.maintain.timed.clocks import Clocks, clocks, micros
+from spark_trickle.maintain.timed.clocks import EPOCH, Clocks, clocks
 from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.spark.sessions.facts import Meaning
@@ -320,6 +321,11 @@ class Refresher:
                 keep = self.engine.settings.history_rows
                 add_history(connection, uuid, told, keep)
         return report
+
+
+def micros(moment: datetime) -> int:
+    """Microseconds since 1970."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def _filled(

@@ -17,17 +17,13 @@ from spark_trickle.storage.records import DataFile, Ranges, ScanPlan
 Range = tuple[int | None, int | None]
 Box = Mapping[str, Range]
 """By column: the lowest and the highest value, None for open. None in place of a box: no row."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def micros(moment: datetime) -> int:
-    """Microseconds since 1970."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""Clocks are microseconds since then."""
 
 
 def spelled(clock: int | None) -> str | None:
     """A moment for people, to the microsecond."""
-    return None if clock is None else (_EPOCH + timedelta(microseconds=clock)).isoformat(" ")
+    return None if clock is None else (EPOCH + timedelta(microseconds=clock)).isoformat(" ")
 
 
 @dataclass(frozen=True)

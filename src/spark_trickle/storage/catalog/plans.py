@@ -64,7 +64,8 @@ class Plans:
         plan = self._cached(key)
         if not isinstance(plan, ChangePlan):
             plan = feed.changes(self._planner, connection, table, before, after)
-            plan = preimages.resolve(connection, plan)
+            if any(change.positions is not None for change in plan.files):
+                plan = preimages.resolve(connection, plan)
             self._keep(key, plan)
         return plan
 

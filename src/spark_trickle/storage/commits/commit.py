@@ -96,15 +96,16 @@ class Committer:
         return moved
 
     def _write(self, connection: Connection, work: Work, ids: CatalogIds, latest: int) -> None:
-        now_there = work.before
-        if work.before != work.after and latest > work.base:
-            now_there = self.structure(connection, latest)
-        applied = ddl.apply(connection, work.before, work.after, now_there, ids)
-        changes = list(applied.changes)
+        tables = {table.id: table for table in work.after.tables.values()}
+        changes: list[str] = []
+        if work.before != work.after:
+            now_there = work.before if latest == work.base else self.structure(connection, latest)
+            applied = ddl.apply(connection, work.before, work.after, now_there, ids)
+            tables, changes = applied.tables, list(applied.changes)
         written = [
-            (applied.tables[number], staged)
+            (tables[number], staged)
             for number, staged in (*work.staged.items(), *work.late.items())
-            if number in applied.tables and not staged.empty
+            if number in tables and not staged.empty
         ]
         stats = TableStats(connection)
         inlined = inlined_tables(connection, [table for table, _ in written][:_ASKED])

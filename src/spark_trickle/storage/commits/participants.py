@@ -22,7 +22,7 @@ class Late:
     staged: Mapping[int, Staged] = field(default_factory=dict)
     """By table, on top of the newest version."""
     records: Sequence[Record] = ()
-    done: Callable[[int], None] = lambda _: None
+    done: Callable[[int], None] | None = None
     """Told the version once it is committed."""
 
 

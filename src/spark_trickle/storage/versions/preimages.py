@@ -57,7 +57,7 @@ def _packed(rows: pa.Table) -> bytes:
 
 def resolve(connection: Connection, plan: ChangePlan) -> ChangePlan:
     """The plan with kept rows among its inlined ones instead of positions in files."""
-    if all(change.positions is None for change in plan.files) or not connection.has_table(TABLE):
+    if not connection.has_table(TABLE):
         return plan
     found = connection.execute(
         f"SELECT deleted FROM {TABLE} WHERE table_id = ? AND version > ? AND version <= ?",

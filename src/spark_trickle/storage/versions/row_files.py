@@ -15,7 +15,6 @@ from spark_trickle.storage.catalog.structure import VISIBLE
 from spark_trickle.storage.commits.ownership import Owned
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
-from spark_trickle.storage.files.values import can_inline, has_texts
 from spark_trickle.storage.manifest.file_list import found_in
 from spark_trickle.storage.manifest.pieces import DeleteRow
 from spark_trickle.storage.records import FILE_ROW_ID, ROW_ID, ScanPlan, Table
@@ -23,29 +22,8 @@ from spark_trickle.storage.versions import deaths
 from spark_trickle.storage.versions.staging import Staged, StagedFile
 from spark_trickle.storage.versions.state import WritableCatalog
 
-
-def too_many(table: Table, staged: Staged, limit: int) -> bool:
-    """Whether the staged rows do not go into the catalog."""
-    count = sum(rows.num_rows for rows in staged.rows)
-    few = count <= limit and can_inline(table.columns)
-    return bool(count) and not (few and all(has_texts(r, table.columns) for r in staged.rows))
-
-
 ROWS_PER_FILE = 1024 * 1024
 """Of many rows so many are sorted, encoded and written at a time."""
-
-
-def numbered(count: int, kept: pa.Array | None, new_id: Callable[[], int] | None) -> pa.Array:
-    """The ids of staged rows: those that they keep, below zero for new ones.
-
-    ``new_id``: for rows that stay in memory, where each needs an id of its own.
-    """
-    if new_id is not None:
-        ids = [None] * count if kept is None else kept.to_pylist()
-        return pa.array([new_id() if i is None else i for i in ids], pa.int64())
-    if kept is None:
-        return pa.repeat(pa.scalar(-1, pa.int64()), count)
-    return pc.fill_null(kept.cast(pa.int64()), -1)
 
 
 def in_files(
@@ -78,17 +56,14 @@ def _pieces(table: Table, rows: pa.Table) -> Iterator[pa.Table]:
 def deaths_in_files(
     catalog: WritableCatalog,
     table: Table,
-    planned: Callable[[], ScanPlan | None],
+    plan: ScanPlan | None,
     staged: Staged,
     owned: Owned,
 ) -> Staged:
-    """Staged deaths in delete files, before anybody has to wait; ``planned``: the table at the base.
+    """Staged deaths in delete files, before anybody has to wait; ``plan``: the table at the base.
 
     Files without a living row stay as they are: they end.
     """
-    if sum(len(dead) for dead in staged.dead.values()) <= catalog.settings.inline_delete_limit:
-        return staged
-    plan = planned()
     base = 0 if plan is None else plan.version
     known = found_in(plan, staged.dead)
     there = {i: (f.path, f.rows, f.deleted) for i, f in known.items()}

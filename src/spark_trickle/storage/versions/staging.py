@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from spark_trickle.errors import BindError, InvalidDataError, invalid_text
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.parquet import FileFacts
 from spark_trickle.storage.files.types import arrow_type, leaves
+from spark_trickle.storage.files.values import can_inline, has_texts
 from spark_trickle.storage.manifest.file_list import FileList, found_in
 from spark_trickle.storage.manifest.statistics import LazyBounds
 from spark_trickle.storage.records import (
@@ -218,6 +219,26 @@ def fitted(table: Table, rows: pa.Table) -> pa.Table:
     return pa.table(arrays, names=[str(c.id) for c in table.columns])
 
 
+def numbered(count: int, kept: pa.Array | None, new_id: Callable[[], int] | None) -> pa.Array:
+    """The ids of staged rows: those that they keep, below zero for new ones.
+
+    ``new_id``: for rows that stay in memory, where each needs an id of its own.
+    """
+    if new_id is not None:
+        ids = [None] * count if kept is None else kept.to_pylist()
+        return pa.array([new_id() if i is None else i for i in ids], pa.int64())
+    if kept is None:
+        return pa.repeat(pa.scalar(-1, pa.int64()), count)
+    return pc.fill_null(kept.cast(pa.int64()), -1)
+
+
+def too_many(table: Table, staged: Staged, limit: int) -> bool:
+    """Whether the staged rows do not go into the catalog."""
+    count = sum(rows.num_rows for rows in staged.rows)
+    few = count <= limit and can_inline(table.columns)
+    return bool(count) and not (few and all(has_texts(r, table.columns) for r in staged.rows))
+
+
 _FAMILIES = (
     (pa.types.is_integer, "number"),
     (pa.types.is_floating, "number"),
@@ -286,11 +307,3 @@ def _typed(table: Table, column: Column, array: pa.ChunkedArray) -> pa.ChunkedAr
             f"a value does not fit column {column.name} {column.type} of table {table}: "
             f"{str(error).splitlines()[0]}"
         ) from error
-
-
-def changed_rows(staged: Staged) -> int:
-    return sum(r.num_rows for r in staged.rows)
-
-
-def named(columns: Sequence[Column]) -> list[str]:
-    return [str(c.id) for c in columns]

@@ -17,7 +17,6 @@ from spark_trickle.storage.commits.commit import Record, Work, latest_ids
 from spark_trickle.storage.commits.moving import Mover
 from spark_trickle.storage.commits.ownership import Owned, may_stand
 from spark_trickle.storage.commits.participants import Late, Participant
-from spark_trickle.storage.commits.rebase import Progress
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.manifest.pieces import DeleteRow
@@ -31,16 +30,10 @@ from spark_trickle.storage.records import (
     ScanPlan,
     Table,
 )
-from spark_trickle.storage.versions import row_files
+from spark_trickle.storage.versions import row_files, staging
 from spark_trickle.storage.versions.deaths import DeathFile
 from spark_trickle.storage.versions.restructuring import Restructuring
-from spark_trickle.storage.versions.staging import (
-    Staged,
-    StagedFile,
-    fitted,
-    overlaid,
-    staged_changes,
-)
+from spark_trickle.storage.versions.staging import Staged, StagedFile
 from spark_trickle.storage.versions.state import TableLike, WritableCatalog
 
 __all__ = ["Connection", "Record", "Transaction"]
@@ -56,14 +49,14 @@ class Transaction(Restructuring):
         self, lake: WritableCatalog, base: int, participants: Sequence[Participant] = ()
     ) -> None:
         self._before = lake.structure(base)
-        super().__init__(lake, Progress(self._before))
+        super().__init__(lake, rebase.Progress(self._before))
         self.base = base
         self.participants = participants
         self._lock = threading.RLock()
         """For what is read, changed and put back."""
         self._seen: dict[int, ScanPlan] = {}
         """Tables at the base, as they were first scanned."""
-        self._savepoints: list[Progress] = []
+        self._savepoints: list[rebase.Progress] = []
         self._owned = Owned(lake.files)
         self._late: Mapping[int, Staged] = {}
         self.said = Said(author=lake.settings.author)
@@ -103,14 +96,14 @@ class Transaction(Restructuring):
         plan = self._base_plan(own)
         if plan is not None and plan.table == own and staged.empty:
             return plan
-        return overlaid(plan, own, self.base, staged)
+        return staging.overlaid(plan, own, self.base, staged)
 
     def changes(self, table: TableLike) -> ChangePlan:
         """What this transaction has changed in the table so far, net."""
         own = self._state.structure.own(table)
         staged = self._state.staged.get(own.id, Staged())
         plan = self._base_plan(own) if staged.deletes else None  # new rows need no old ones
-        return staged_changes(plan, own, self.base, staged)
+        return staging.staged_changes(plan, own, self.base, staged)
 
     def _base_plan(self, table: Table) -> ScanPlan | None:
         """The same one as long as the base is the same: rows are deleted by their places in it, and
@@ -143,10 +136,10 @@ class Transaction(Restructuring):
         for a value that does not fit or NULL in a NOT NULL column.
         """
         own = self.table(table)
-        found = fitted(own, rows)
+        found = staging.fitted(own, rows)
         most = self._lake.settings
         many = found.num_rows > most.inline_row_limit or found.nbytes > most.inline_bytes
-        ids = row_files.numbered(found.num_rows, row_ids, None if many else self._new_id)
+        ids = staging.numbered(found.num_rows, row_ids, None if many else self._new_id)
         staged = self._staged(own)
         staged = replace(staged, rows=(*staged.rows, found.append_column(ROW_ID, ids)))
         if many:
@@ -167,10 +160,7 @@ class Transaction(Restructuring):
         return sum(f.facts.rows for f in found)
 
     def delete_rows(
-        self,
-        table: TableLike,
-        positions_by_file: Positions,
-        row_ids: Sequence[int] | pa.Array = (),
+        self, table: TableLike, positions_by_file: Positions, row_ids: Sequence[int] | pa.Array = ()
     ) -> int:
         """Delete rows seen in this transaction's scan: file rows by position, inlined by row id."""
         own = self.table(table)
@@ -361,7 +351,8 @@ class Transaction(Restructuring):
             version = self._lake.committer().commit(connection, work)
         self._owned.hand_over(work.files)
         for each in late:
-            each.done(version)
+            if each.done is not None:
+                each.done(version)
         reach("after-commit")
         if work.changes_lake:
             self._lake.committed({**work.staged, **work.late})
@@ -371,17 +362,24 @@ class Transaction(Restructuring):
         newest = self._lake.version()
         late = [each.under_lock(self, connection, newest) for each in self.participants]
         self._late = {i: self._fitting(i, s) for each in late for i, s in each.staged.items()}
-        self._lake.files.sync(f.facts.path for s in self._late.values() for f in s.files)
+        self._sync(self._late)
         return late
+
+    def _sync(self, staged: Mapping[int, Staged]) -> None:
+        if paths := [path for work in staged.values() for path in work.paths]:
+            self._lake.files.sync(paths)
 
     def _fitting(self, number: int, staged: Staged) -> Staged:
         table = self._state.structure.by_id(number)
         assert table is not None
-        few = not row_files.too_many(table, staged, self._lake.settings.inline_row_limit)
+        few = not staging.too_many(table, staged, self._lake.settings.inline_row_limit)
         return staged if few else self._in_files(table, staged)
 
     def _filed(self, table: Table, staged: Staged) -> Staged:
-        staged, plan = self._fitting(table.id, staged), lambda: self._base_plan(table)
+        staged = self._fitting(table.id, staged)
+        if sum(map(len, staged.dead.values())) <= self._lake.settings.inline_delete_limit:
+            return staged
+        plan = self._base_plan(table)
         return row_files.deaths_in_files(self._lake, table, plan, staged, self._owned)
 
     def _work(self, message: str | None) -> Work:
@@ -391,7 +389,7 @@ class Transaction(Restructuring):
             table = structure.by_id(number)
             if table is not None and (made := self._filed(table, staged)) is not staged:
                 self._stage(table, made)
-        self._lake.files.sync(path for s in self._state.staged.values() for path in s.paths)
+        self._sync(self._state.staged)
         reach("files-synced")
         state = self._state
         said = replace(self.said, message=message or self.said.message)
