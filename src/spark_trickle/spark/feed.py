@@ -26,9 +26,8 @@ from spark_trickle.spark.frames import (
     read_group,
     union,
 )
-from spark_trickle.storage.files.row_groups import decoded_bytes
 from spark_trickle.storage.read.column_cache import Taken
-from spark_trickle.storage.read.reader import read_changes
+from spark_trickle.storage.read.reader import decoded_bytes, read_changes
 from spark_trickle.storage.records import WEIGHT, ChangePlan, DataFile, FileChange, Table
 
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 from spark_trickle.display import html_rows
 from spark_trickle.storage.file_records import Bounds, DataFile, Files
 from spark_trickle.storage.files.filesystem import FileSystem
-from spark_trickle.storage.spelling import spelled, split
 
 __all__ = ["Bounds", "DataFile", "Files"]
 
@@ -52,7 +51,7 @@ class TableName:
         """A name from text such as ``t``, ``s.t`` or `` `odd.schema`.`odd name` ``."""
         if isinstance(name, TableName):
             return name
-        parts = split(name)
+        parts = name_parts(name)
         if len(parts) == 1:
             return cls(DEFAULT_SCHEMA, parts[0])
         return cls(".".join(parts[:-1]), parts[-1])
@@ -67,6 +66,33 @@ class TableName:
         if self.schema == DEFAULT_SCHEMA:
             return spelled(self.name)
         return f"{spelled(self.schema)}.{spelled(self.name)}"
+
+
+def spelled(name: str) -> str:
+    """One part of a name, in backticks where it holds a point or a backtick."""
+    return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
+
+
+def name_parts(text: str) -> list[str]:
+    """The parts of a name."""
+    if "`" not in text:
+        return text.split(".")
+    parts, part, quoted, i = [], "", False, 0
+    while i < len(text):
+        c = text[i]
+        if c == "`":
+            if quoted and text[i + 1 : i + 2] == "`":
+                part += "`"
+                i += 1
+            else:
+                quoted = not quoted
+        elif c == "." and not quoted:
+            parts.append(part)
+            part = ""
+        else:
+            part += c
+        i += 1
+    return [*parts, part]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from spark_trickle.maintain.gather.nearby import nearby
 from spark_trickle.maintain.refresh import whole
 from spark_trickle.maintain.refresh.job import Pinned
 from spark_trickle.maintain.refresh.locally import ScannedTables
-from spark_trickle.storage.files.row_groups import decoded_bytes
+from spark_trickle.storage.read.reader import decoded_bytes
 from spark_trickle.storage.read.search import Search
 from spark_trickle.storage.records import ChangePlan, ScanPlan
 from spark_trickle.storage.upkeep.compaction import compact

@@ -31,7 +31,7 @@ from spark_trickle.maintain.watch import tracing
 from spark_trickle.settings import Limits
 from spark_trickle.sources.protocol import Position, Source
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.files.row_groups import decoded_bytes
+from spark_trickle.storage.read.reader import decoded_bytes
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName
 from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection

@@ -30,7 +30,7 @@ from spark_trickle.maintain.schedule.skips import BUSY, skipped
 from spark_trickle.maintain.schedule.upkeep import UPKEEP, Upkeep
 from spark_trickle.maintain.schedule.wave import Spent, Told, Wave
 from spark_trickle.maintain.watch import tracing
-from spark_trickle.storage.catalog import wakeup
+from spark_trickle.storage.catalog.database import told_of_commits
 
 log = logging.getLogger("spark_trickle.scheduler")
 _PASSING = (errors.ExecutionError, errors.CatalogError, errors.StorageFullError)
@@ -80,7 +80,7 @@ class Scheduler:
             create_tables(connection)
         name = self._engine.catalog.database.name
         self._stack.enter_context(self._leases.beating())
-        self._stack.enter_context(wakeup.told(name, self._wake.set))
+        self._stack.enter_context(told_of_commits(name, self._wake.set))
         database = self._engine.catalog.database
         self._spawn(lambda: database.listen(self._wake.set, self._over), "trickle-listen")
         self._loop = threading.Thread(target=self._run, name="trickle-scheduler", daemon=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from datetime import UTC, datetime
 
 from spark_trickle.errors import CatalogError
-from spark_trickle.storage.catalog.database import Connection, quoted
+from spark_trickle.storage.catalog.database import Connection, now, quoted
 
 FORMAT_VERSION = "1.0"
 
@@ -91,11 +90,6 @@ _INDEXES = {
     "trickle_columns": "ducklake_column (table_id, begin_snapshot)",
     "trickle_scheduled": "ducklake_files_scheduled_for_deletion (path)",
 }
-
-
-def now() -> str:
-    """The time as catalogs write it."""
-    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f+00")
 
 
 def create(connection: Connection, data_path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 
 from spark_trickle.errors import (
     CatalogError,
@@ -14,8 +15,13 @@ from spark_trickle.errors import (
     UserError,
 )
 from spark_trickle.settings import Settings
-from spark_trickle.storage.catalog import bootstrap, places, structure, wakeup
-from spark_trickle.storage.catalog.database import Connection, Database, SqliteDatabase
+from spark_trickle.storage.catalog import bootstrap, places, structure
+from spark_trickle.storage.catalog.database import (
+    Connection,
+    Database,
+    SqliteDatabase,
+    tell_committed,
+)
 from spark_trickle.storage.catalog.plans import Plans
 from spark_trickle.storage.catalog.postgres import PostgresDatabase
 from spark_trickle.storage.catalog.structure import Structure
@@ -33,7 +39,7 @@ from spark_trickle.storage.read.column_cache import COLUMNS
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName, View
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.staging import Staged
-from spark_trickle.storage.versions.state import Snapshot, TableLike
+from spark_trickle.storage.versions.state import TableLike
 from spark_trickle.storage.versions.transaction import Transaction
 
 
@@ -241,7 +247,7 @@ class Catalog:
 
     def committed(self, written: Mapping[int, Staged]) -> None:
         """Tell those who wait for a new version, and those who look after tables."""
-        wakeup.tell(self.database.name)
+        tell_committed(self.database.name)
         for tend in self.tending:
             tend(written)
 
@@ -265,6 +271,23 @@ class Catalog:
         if key not in self._structures:
             self._structures[key] = structure.load(connection, version, self.files)
         return self._structures[key]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The lake at one version."""
+
+    catalog: Catalog
+    version: int
+
+    def table(self, name: TableLike) -> Table:
+        return self.catalog.table(name, self.version)
+
+    def find(self, uuid: str) -> Table | None:
+        return self.catalog.find(uuid, self.version)
+
+    def scan(self, table: TableLike) -> ScanPlan:
+        return self.catalog.scan(table, self.version)
 
 
 def _inside(bounds: tuple[int, int], version: int | None) -> int:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +24,11 @@ from spark_trickle.storage.catalog.read_only import ReadOnlySqlite, may_write
 
 Row = tuple[Any, ...]
 _PART = 500
+
+CHANNEL = "trickle_commit"
+"""What PostgreSQL notifies on, in the transaction that commits a version."""
+_waiting: dict[str, list[Callable[[], None]]] = {}
+_waiting_lock = threading.Lock()
 
 
 class Connection(Protocol):
@@ -73,6 +79,31 @@ def in_parts(values: Sequence[Any]) -> Iterator[tuple[Sequence[Any], str]]:
     for start in range(0, len(values), _PART):
         part = values[start : start + _PART]
         yield part, ", ".join("?" * len(part))
+
+
+def now() -> str:
+    """The time as catalogs write it."""
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f+00")
+
+
+def tell_committed(lake: str) -> None:
+    """Call those who wait for a version: this process committed one."""
+    with _waiting_lock:
+        waiting = list(_waiting.get(lake, ()))
+    for callback in waiting:
+        callback()
+
+
+@contextmanager
+def told_of_commits(lake: str, callback: Callable[[], None]) -> Iterator[None]:
+    """Have ``callback`` called after each commit of this process, as long as the block runs."""
+    with _waiting_lock:
+        _waiting.setdefault(lake, []).append(callback)
+    try:
+        yield
+    finally:
+        with _waiting_lock:
+            _waiting[lake].remove(callback)
 
 
 class Pool:

@@ -15,7 +15,7 @@ from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.commits import conflicts
 from spark_trickle.storage.manifest.file_list import FileList
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table
-from spark_trickle.storage.versions import feed, listing, preimages
+from spark_trickle.storage.versions import feed, preimages
 from spark_trickle.storage.versions.planning import Planner
 
 _PLANS = 256
@@ -124,11 +124,11 @@ class Plans:
         if files is not None and bounds[0] <= known <= bounds[1]:
             first = self._moves.near(connection, known, bounds[1])
             if max(first, self._moves.of(table.id, 0, _REARRANGED.__contains__)) <= known:
-                found = listing.relisted(self._planner, connection, files, known, version)
+                found = feed.relisted(self._planner, connection, files, known, version)
                 if version > known:
                     self._keep_files(table.id, version, found)
                 return found
-        found = listing.listed(self._planner, connection, table, version)
+        found = feed.listed(self._planner, connection, table, version)
         if known <= bounds[1]:
             self._keep_files(table.id, version, found)
         return found

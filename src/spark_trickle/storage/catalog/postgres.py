@@ -17,8 +17,7 @@ from spark_trickle.errors import (
     StorageFullError,
     TransientError,
 )
-from spark_trickle.storage.catalog.database import Connection, Pool, Row, quoted
-from spark_trickle.storage.catalog.wakeup import CHANNEL
+from spark_trickle.storage.catalog.database import CHANNEL, Connection, Pool, Row, quoted
 
 _MARKS = """CREATE TABLE IF NOT EXISTS trickle_commit (
     writer VARCHAR PRIMARY KEY, number BIGINT NOT NULL, at TIMESTAMP WITH TIME ZONE NOT NULL)"""

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_trickle.settings import Settings
-from spark_trickle.storage.catalog import ddl, wakeup
-from spark_trickle.storage.catalog.bootstrap import now
-from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.catalog import ddl
+from spark_trickle.storage.catalog.database import CHANNEL, Connection, now
 from spark_trickle.storage.catalog.ids import CatalogIds
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.commits import conflicts
@@ -135,7 +134,7 @@ def write_snapshot(connection: Connection, ids: CatalogIds, changes: list[str], 
         (ids.version, ",".join(changes), said.author, said.message, said.extra),
     )
     if connection.kind == "postgres":
-        connection.execute("SELECT pg_notify(?, ?)", (wakeup.CHANNEL, str(ids.version)))
+        connection.execute("SELECT pg_notify(?, ?)", (CHANNEL, str(ids.version)))
     reach("snapshot-row-written")
 
 

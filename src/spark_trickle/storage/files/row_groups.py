@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from spark_trickle.storage.files import parquet
 from spark_trickle.storage.files.values import bound
 from spark_trickle.storage.read.pruning import WantedValues, may_meet
-from spark_trickle.storage.records import Bounds, ChangePlan, DataFile, FileChange, Table
+from spark_trickle.storage.records import Bounds, DataFile, Table
 
 
 @dataclass(frozen=True)
@@ -43,23 +41,6 @@ def possible(
             found.append(RowGroup(number, start, group.num_rows))
         start += group.num_rows
     return tuple(found)
-
-
-def decoded_bytes(plan: ChangePlan) -> int:
-    """About the bytes that reading a change in this process decodes: row groups as a whole.
-
-    Few rows that are scattered over a table are in all of its row groups.
-    """
-    return sum(_decoded(change) for change in plan.files) + int(plan.inlined.nbytes)
-
-
-def _decoded(change: FileChange) -> int:
-    if change.positions is None:
-        return change.file.bytes
-    places = change.positions.to_numpy(zero_copy_only=False)
-    groups = np.count_nonzero(np.diff(places // parquet.ROW_GROUP, prepend=-1))
-    rows = min(change.file.rows, int(groups) * parquet.ROW_GROUP)
-    return change.file.bytes * rows // max(1, change.file.rows)
 
 
 def _bounds(

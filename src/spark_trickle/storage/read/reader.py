@@ -76,6 +76,23 @@ def read_changes(
     return pa.concat_tables(parts).drop_columns([ROW_ID])
 
 
+def decoded_bytes(plan: ChangePlan) -> int:
+    """About the bytes that reading a change in this process decodes: row groups as a whole.
+
+    Few rows that are scattered over a table are in all of its row groups.
+    """
+    return sum(_decoded(change) for change in plan.files) + int(plan.inlined.nbytes)
+
+
+def _decoded(change: FileChange) -> int:
+    if change.positions is None:
+        return change.file.bytes
+    places = change.positions.to_numpy(zero_copy_only=False)
+    groups = np.count_nonzero(np.diff(places // parquet.ROW_GROUP, prepend=-1))
+    rows = min(change.file.rows, int(groups) * parquet.ROW_GROUP)
+    return change.file.bytes * rows // max(1, change.file.rows)
+
+
 def net(rows: pa.Table, columns: list[str]) -> pa.Table:
     """The changes of some columns, equal rows added up, without those that cancel out."""
     if not columns:

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.storage.catalog.bootstrap import now
-from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.catalog.database import Connection, now
 from spark_trickle.storage.catalog.structure import resolve
 from spark_trickle.storage.commits.conflicts import conflict
 from spark_trickle.storage.faults import reach

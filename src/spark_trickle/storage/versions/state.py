@@ -1,10 +1,9 @@
-"""States of the lake that can be read: a version, or an open transaction with its own writes."""
+"""A state of the lake that can be read: a version, or an open transaction with its own writes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 from spark_trickle.settings import Settings
@@ -58,30 +57,3 @@ class WritableCatalog(Protocol):
     def version(self) -> int: ...
 
     def reading(self) -> AbstractContextManager[Connection]: ...
-
-
-class Versions(Protocol):
-    """What has a state for each version: the catalog."""
-
-    def table(self, name: TableLike, version: int | None = None) -> Table: ...
-
-    def find(self, uuid: str, version: int | None = None) -> Table | None: ...
-
-    def scan(self, table: TableLike, version: int | None = None) -> ScanPlan: ...
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The lake at one version."""
-
-    catalog: Versions
-    version: int
-
-    def table(self, name: TableLike) -> Table:
-        return self.catalog.table(name, self.version)
-
-    def find(self, uuid: str) -> Table | None:
-        return self.catalog.find(uuid, self.version)
-
-    def scan(self, table: TableLike) -> ScanPlan:
-        return self.catalog.scan(table, self.version)
