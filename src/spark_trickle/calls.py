@@ -1,5 +1,7 @@
-"""Ctrl-C while Spark works: its jobs are cancelled, and KeyboardInterrupt comes when Spark has answered.
+"""The calls that users make: wrong types of arguments are told in our words before anything is done,
+and Ctrl-C ends a call in good order.
 
+Ctrl-C while Spark works: its jobs are cancelled, and KeyboardInterrupt comes when Spark has answered.
 Raised in the midst of a call to Spark, it would leave that call's answer on the connection, and the
 next call would take it for its own. A second Ctrl-C does not wait.
 
@@ -14,15 +16,97 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+from spark_trickle.errors import UserError
+
 C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
 
 _SPARK = ("py4j", "grpc", "pyspark")
 _AGAIN_SECONDS = 0.2
 _sessions: WeakSet[Any] = WeakSet()
+
+
+def guarded_methods(cls: C) -> C:
+    """Make every public method of a class such a call."""
+    for name, member in vars(cls).items():
+        if inspect.isfunction(member) and not name.startswith("_"):
+            setattr(cls, name, _guarded(checked(member)))
+    return cls
+
+
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with interruptible():
+            return function(*args, **kwargs)
+
+    return called
+
+
+# Arguments
+
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "Path": (Path,),
+    "None": (type(None),),
+}
+_WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "True or False"}
+
+
+def checked(function: F) -> F:
+    """Check arguments whose annotation is made of plain types only; UserError where one is wrong.
+
+    Annotations are read as text: names that only type checkers import are never looked up.
+    """
+    signature = inspect.signature(function)
+    wanted = {
+        name: parts
+        for name, parameter in signature.parameters.items()
+        if (parts := _parts(parameter.annotation))
+    }
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        given = zip(signature.parameters, args, strict=False)
+        for name, value in (*given, *kwargs.items()):
+            if name in wanted and not _fits(value, wanted[name]):
+                raise _wrong(function.__name__, name, wanted[name], value)
+        return function(*args, **kwargs)
+
+    return called  # type: ignore[return-value]
+
+
+def _parts(annotation: Any) -> tuple[str, ...]:
+    parts = tuple(part.strip() for part in str(annotation).split("|"))
+    return parts if all(part in _PLAIN for part in parts) else ()
+
+
+def _fits(value: Any, parts: tuple[str, ...]) -> bool:
+    if isinstance(value, bool):  # which Python takes for an int
+        return "bool" in parts
+    return any(isinstance(value, _PLAIN[part]) for part in parts)
+
+
+def _wrong(function: str, name: str, parts: tuple[str, ...], value: Any) -> UserError:
+    words = " or ".join(_WORDS.get(part, part) for part in parts)
+    return UserError(f"{function}: {name} must be {words}, not {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    kind = type(value).__name__
+    return kind if value is None or len(text) > 40 or "\n" in text else f"{kind} {text}"
+
+
+# Ctrl-C
 
 
 class _Guard:
@@ -96,23 +180,6 @@ def interruptible() -> Iterator[None]:
         raise
     finally:
         _guard.end()
-
-
-def interruptible_methods(cls: C) -> C:
-    """Make every public method of a class such a call."""
-    for name, member in vars(cls).items():
-        if inspect.isfunction(member) and not name.startswith("_"):
-            setattr(cls, name, _guarded(member))
-    return cls
-
-
-def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        with interruptible():
-            return function(*args, **kwargs)
-
-    return called
 
 
 def _calls_spark(frame: FrameType | None) -> bool:

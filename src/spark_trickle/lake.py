@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from spark_trickle.arguments import checked_methods
+from spark_trickle.calls import guarded_methods
 from spark_trickle.compat.session import Session
 from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
@@ -24,7 +24,6 @@ from spark_trickle.maintain.watch.hooks import Hook
 from spark_trickle.maintain.watch.overview import Edge, edges
 from spark_trickle.maintain.watch.recommend import Recommendation
 from spark_trickle.running import Statements
-from spark_trickle.spark.sessions.interrupts import interruptible_methods
 from spark_trickle.statements.text.parameters import Arguments
 from spark_trickle.storage.records import Said, Table, TableName
 from spark_trickle.storage.upkeep import maintenance
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     from spark_trickle.spark.sessions.session import DataFrame, SparkSession
 
 
-@interruptible_methods
-@checked_methods
+@guarded_methods
 class Lake:
     """One catalog and one data folder. Made by ``connect``."""
 

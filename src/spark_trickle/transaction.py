@@ -6,12 +6,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from spark_trickle.arguments import checked_methods
+from spark_trickle.calls import guarded_methods
 from spark_trickle.errors import UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.postgres import PostgresRunner
 from spark_trickle.execute.states import TransactionState
-from spark_trickle.spark.sessions.interrupts import interruptible_methods
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements import script
 from spark_trickle.statements.control import Control
@@ -59,8 +58,7 @@ class SavepointHandle:
             self.rollback()
 
 
-@interruptible_methods
-@checked_methods
+@guarded_methods
 class LakeTransaction:
     """Statements that commit together; reads see the transaction's own writes.
 

@@ -36,10 +36,9 @@ from spark_trickle.maintain.records.needed import Needed, needed
 from spark_trickle.maintain.records.older import bind_older, has_unbound
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
-from spark_trickle.maintain.refresh.job import out_of_service, source_size
+from spark_trickle.maintain.refresh.job import Choice, out_of_service, source_size
 from spark_trickle.maintain.refresh.lenient import without_open
 from spark_trickle.maintain.refresh.refresher import Refresher
-from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.schedule import schedules
 from spark_trickle.maintain.schedule.lookout import Known
 from spark_trickle.maintain.schedule.refreshing import raise_failed, refresh_all

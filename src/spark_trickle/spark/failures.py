@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
+from spark_trickle.calls import interrupted
 from spark_trickle.errors import (
     BindError,
     CatalogError,
@@ -22,7 +23,6 @@ from spark_trickle.errors import (
     TransientError,
     TrickleError,
 )
-from spark_trickle.spark.sessions.interrupts import interrupted
 from spark_trickle.statements.text.splices import Spliced
 
 _NO_SPACE = ("No space left on device", "File too large", "Disk quota exceeded")

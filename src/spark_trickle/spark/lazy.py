@@ -13,8 +13,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from spark_trickle.calls import interruptible
 from spark_trickle.spark.failures import spark_errors
-from spark_trickle.spark.sessions.interrupts import interruptible
 from spark_trickle.statements.text.splices import Spliced
 
 LazyText = tuple[str, Spliced | None]

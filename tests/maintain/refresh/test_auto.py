@@ -10,7 +10,7 @@ from spark_trickle import Lake
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.refresh import choosing
 from spark_trickle.maintain.refresh.compute import Computation
-from spark_trickle.maintain.refresh.strategy import Choice
+from spark_trickle.maintain.refresh.job import Choice
 from support.streams import assert_exact, refreshed
 
 pytestmark = pytest.mark.spark

@@ -17,7 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_trickle.compile import CompiledQuery
+from spark_trickle.delta.segment import RESULT, Part, Strategy
+from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import InvariantError
+from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, Scan
 from spark_trickle.maintain.apply.locating import (
     Found,
     find_by_key,
@@ -27,9 +31,10 @@ from spark_trickle.maintain.apply.locating import (
     searchable,
     weights,
 )
+from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.spark.writing.spill import Rows, Spill
 from spark_trickle.storage.read.search import Search
-from spark_trickle.storage.records import WEIGHT, ScanPlan, Table
+from spark_trickle.storage.records import WEIGHT, ScanPlan, Table, TableName
 from spark_trickle.storage.versions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -192,3 +197,65 @@ def _all_found(stored: StoredPart, found: int, needed: int) -> None:
             f"{needed} rows were to be deleted from {stored.table}, but only {found} are there",
             hint=HINT,
         )
+
+
+def stored_parts(
+    tx: Transaction, stream: StreamTable, compiled: CompiledQuery
+) -> dict[str, StoredPart]:
+    """The tables of a stream table's parts as the transaction sees them."""
+    tables = {segment.part: tx.table(TableName.of(segment.name)) for segment in stream.segments}
+    tables[RESULT] = tx.table(TableName.of(stream.name))
+    if isinstance(compiled.verdict, FullOnly):
+        return {RESULT: StoredPart(tables[RESULT], ())}
+    parts = {part.name: part for part in compiled.parts}
+    return {
+        name: StoredPart(
+            tables[name],
+            tuple(key.name for key in part.keys),
+            _is_unique(part, parts),
+            _state_of(part),
+            single=_is_single(part, parts),
+        )
+        for name, part in parts.items()
+        if name in tables
+    }
+
+
+def _is_single(part: Part, parts: dict[str, Part]) -> bool:
+    """Whether a part is the one row of an aggregate without keys, or made of it row by row."""
+    if part.strategy is not Strategy.ALGEBRA:
+        return isinstance(part.plan, Aggregate) and not part.plan.keys
+    core: Node = part.plan
+    while isinstance(core, Project):
+        core = core.input
+    return isinstance(core, Scan) and core.source in parts and _is_single(parts[core.source], parts)
+
+
+def _state_of(part: Part) -> SumColumns | None:
+    """Which columns of a part are sums over groups, if it is a state of sums."""
+    if part.strategy not in (Strategy.ADDITIVE, Strategy.EXTREMUM):
+        return None
+    assert isinstance(part.plan, Aggregate)
+    names = {column.id: column.name for column in part.columns}
+    extrema = {column.id for column, _ in part.extrema}
+    counts = {column.id for column in part.counts}
+    rows, *others = [column.id for column, _ in part.plan.calls if column.id not in extrema]
+    return SumColumns(
+        names[rows],
+        tuple(names[id] for id in others if id in counts),
+        tuple(names[id] for id in others if id not in counts),
+        keyed=bool(part.keys),
+    )
+
+
+def _is_unique(part: Part, parts: dict[str, Part]) -> bool:
+    """Whether the key alone tells the rows of a part apart."""
+    if not part.keys:
+        return False
+    core: Node = part.plan
+    while isinstance(core, Project | Filter):
+        core = core.input
+    if isinstance(core, Scan) and core.source in parts:
+        below = parts[core.source]
+        return len(below.keys) == len(part.keys) and _is_unique(below, parts)
+    return part.strategy is not Strategy.ALGEBRA and isinstance(core, Aggregate | Distinct)

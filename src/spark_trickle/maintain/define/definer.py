@@ -38,9 +38,8 @@ from spark_trickle.maintain.records.history import RefreshReport, add_history
 from spark_trickle.maintain.records.streams import ACTIVE, Dependency, StreamTable
 from spark_trickle.maintain.refresh.by_text import text_frame
 from spark_trickle.maintain.refresh.filling import RefreshJob, fill
-from spark_trickle.maintain.refresh.job import Phases, Pinned, first_report
+from spark_trickle.maintain.refresh.job import Choice, Phases, Pinned, first_report
 from spark_trickle.maintain.refresh.refresher import Refresher
-from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.timed.asking import by_spark
 from spark_trickle.maintain.timed.clocks import clocks
 from spark_trickle.maintain.watch import tracing

@@ -9,13 +9,11 @@ from uuid import uuid4
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery
-from spark_trickle.delta.segment import RESULT, Part, Strategy
+from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import BindError
-from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, Scan
 from spark_trickle.ir.types import Side
 from spark_trickle.lower.query import TableNames
-from spark_trickle.maintain.apply.delta import StoredPart, SumColumns
 from spark_trickle.maintain.records.streams import Segment, StreamTable
 from spark_trickle.storage.records import HIDDEN_SCHEMA, NewColumn, Table, TableName
 from spark_trickle.storage.versions.transaction import Transaction
@@ -105,32 +103,6 @@ def sortable(columns: Sequence[tuple[str, str]], keys: Sequence[str]) -> list[st
     return [key for key in keys if not types[key].startswith(nested)]
 
 
-def stored_parts(
-    tx: Transaction, stream: StreamTable, compiled: CompiledQuery
-) -> dict[str, StoredPart]:
-    """The tables of a stream table's parts as the transaction sees them."""
-    tables = {segment.part: tx.table(TableName.of(segment.name)) for segment in stream.segments}
-    tables[RESULT] = tx.table(TableName.of(stream.name))
-    return stored(tables, compiled)
-
-
-def stored(tables: dict[str, Table], compiled: CompiledQuery) -> dict[str, StoredPart]:
-    if isinstance(compiled.verdict, FullOnly):
-        return {RESULT: StoredPart(tables[RESULT], ())}
-    parts = {part.name: part for part in compiled.parts}
-    return {
-        name: StoredPart(
-            tables[name],
-            tuple(key.name for key in part.keys),
-            is_unique(part, parts),
-            state_of(part),
-            single=_is_single(part, parts),
-        )
-        for name, part in parts.items()
-        if name in tables
-    }
-
-
 def needs_state(
     stream: StreamTable, changed: StreamTable, compile: Callable[[StreamTable], CompiledQuery]
 ) -> bool:
@@ -141,50 +113,10 @@ def needs_state(
     return not isinstance(compiled.verdict, FullOnly) and len(compiled.parts) > 1
 
 
-def _is_single(part: Part, parts: dict[str, Part]) -> bool:
-    """Whether a part is the one row of an aggregate without keys, or made of it row by row."""
-    if part.strategy is not Strategy.ALGEBRA:
-        return isinstance(part.plan, Aggregate) and not part.plan.keys
-    core: Node = part.plan
-    while isinstance(core, Project):
-        core = core.input
-    return isinstance(core, Scan) and core.source in parts and _is_single(parts[core.source], parts)
-
-
-def state_of(part: Part) -> SumColumns | None:
-    """Which columns of a part are sums over groups, if it is a state of sums."""
-    if part.strategy not in (Strategy.ADDITIVE, Strategy.EXTREMUM):
-        return None
-    assert isinstance(part.plan, Aggregate)
-    names = {column.id: column.name for column in part.columns}
-    extrema = {column.id for column, _ in part.extrema}
-    counts = {column.id for column in part.counts}
-    rows, *others = [column.id for column, _ in part.plan.calls if column.id not in extrema]
-    return SumColumns(
-        names[rows],
-        tuple(names[id] for id in others if id in counts),
-        tuple(names[id] for id in others if id not in counts),
-        keyed=bool(part.keys),
-    )
-
-
 def segments_of(tables: Mapping[str, Table]) -> tuple[Segment, ...]:
     return tuple(
         Segment(part, table.uuid, str(table)) for part, table in tables.items() if part != RESULT
     )
-
-
-def is_unique(part: Part, parts: dict[str, Part]) -> bool:
-    """Whether the key alone tells the rows of a part apart."""
-    if not part.keys:
-        return False
-    core: Node = part.plan
-    while isinstance(core, Project | Filter):
-        core = core.input
-    if isinstance(core, Scan) and core.source in parts:
-        below = parts[core.source]
-        return len(below.keys) == len(part.keys) and is_unique(below, parts)
-    return part.strategy is not Strategy.ALGEBRA and isinstance(core, Aggregate | Distinct)
 
 
 def names_after(

@@ -9,19 +9,23 @@ earlier state of the transaction is forgotten, not corrected.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from spark_trickle.errors import InvariantError, TrickleError
 from spark_trickle.maintain.records import graph
-from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.streams import IMMEDIATE, StreamTable
 from spark_trickle.maintain.refresh.filling import RefreshJob, fill
-from spark_trickle.maintain.refresh.job import Phases, first_report, pinned_source, source_size
+from spark_trickle.maintain.refresh.job import (
+    Choice,
+    Phases,
+    first_report,
+    pinned_source,
+    source_size,
+)
 from spark_trickle.maintain.refresh.refresher import Refresher
-from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.storage.records import Table
@@ -53,12 +57,6 @@ class Followers:
     """Keeps IMMEDIATE stream tables up to date in transactions."""
 
     refresher: Refresher
-
-    def reached(self, written: Collection[str]) -> bool:
-        """Whether a commit that writes these tables has any stream table to bring up to date."""
-        with self.refresher.engine.catalog.reading() as connection:
-            streams = records.definitions(connection)
-        return any(s.uuid in written for each in streams if each.followed for s in each.sources)
 
     def bring_up(
         self, tx: Transaction, streams: Sequence[StreamTable], wanted: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ class StreamTableParticipant:
         if not tx.writes:
             return ()
         service, written = self.service(), _written(tx)
-        if not (tx.notes.keys() - {NOTE}) and not service.followers.reached(written):
+        if not (tx.notes.keys() - {NOTE}) and not _reached(tx, written):
             tx.note(NOTE, [])
             return (_recorder((), set(), written, service.history_rows),)
         streams = service.followed()
@@ -82,6 +82,13 @@ class StreamTableParticipant:
 
 def _written(tx: Transaction) -> dict[str, str]:
     return {table.uuid: str(table) for table in tx.tables() if tx.staged(table) is not None}
+
+
+def _reached(tx: Transaction, written: Collection[str]) -> bool:
+    """Whether a commit that writes these tables has any stream table to bring up to date."""
+    with tx.reading() as connection:
+        streams = records.definitions(connection)
+    return any(s.uuid in written for each in streams if each.followed for s in each.sources)
 
 
 def _with_reason(kept: Kept, refused: NoFastPath | None) -> Kept:

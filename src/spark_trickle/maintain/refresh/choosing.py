@@ -13,8 +13,8 @@ from spark_trickle.ir.types import Side
 from spark_trickle.maintain.gather.finding import domain
 from spark_trickle.maintain.records.history import RefreshReport, measured
 from spark_trickle.maintain.records.streams import StreamTable
-from spark_trickle.maintain.refresh.job import Pinned, StagedRefresh, source_size
-from spark_trickle.maintain.refresh.strategy import Choice, choose
+from spark_trickle.maintain.refresh.job import Choice, Pinned, StagedRefresh, source_size
+from spark_trickle.maintain.refresh.strategy import choose
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.records import ScanPlan
 
@@ -121,8 +121,8 @@ def bounded(
     """Go the way that was chosen; a delta that overruns its budget is given up for a full run."""
     if choice.budget is None:
         return work(choice)
+    from spark_trickle.calls import interrupted
     from spark_trickle.spark.budget import Budget
-    from spark_trickle.spark.sessions.interrupts import interrupted
 
     with Budget(choice.budget) as budget:
         run.budget = budget

@@ -10,13 +10,13 @@ from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.segment import RESULT
 from spark_trickle.delta.support import FullOnly
 from spark_trickle.execute.engine import Engine
-from spark_trickle.maintain.apply.delta import Applied, StoredPart, apply_delta
-from spark_trickle.maintain.define.layout import stored_parts
+from spark_trickle.maintain.apply.delta import Applied, StoredPart, apply_delta, stored_parts
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.compute import Computation
 from spark_trickle.maintain.refresh.job import (
     NOTHING,
+    Choice,
     Phases,
     Pinned,
     StagedRefresh,
@@ -25,7 +25,6 @@ from spark_trickle.maintain.refresh.job import (
     moved_record,
     source_size,
 )
-from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.refresh.whole import by_text
 from spark_trickle.maintain.timed.clocks import Clocks
 from spark_trickle.storage.faults import reach

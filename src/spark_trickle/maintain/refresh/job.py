@@ -25,7 +25,6 @@ from spark_trickle.maintain.define.compiling import columns_used
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.history import RefreshReport, add_history
 from spark_trickle.maintain.records.streams import Dependency, StreamTable
-from spark_trickle.maintain.refresh.strategy import Choice
 from spark_trickle.maintain.timed.clocks import Clocks
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.settings import Limits
@@ -35,6 +34,21 @@ from spark_trickle.storage.read.reader import decoded_bytes
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName
 from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to run and why: a stable code and a sentence."""
+
+    mode: str
+    code: str
+    text: str
+    budget: float | None = None
+    """Seconds after which a delta is cancelled."""
+
+    @property
+    def reason(self) -> str:
+        return f"{self.code}: {self.text}"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from spark_trickle.maintain.refresh.choosing import bounded, cheapest, ruled
 from spark_trickle.maintain.refresh.filling import RefreshJob, fill
 from spark_trickle.maintain.refresh.job import (
     NOTHING,
+    Choice,
     Phases,
     Pinned,
     StagedRefresh,
@@ -46,7 +47,7 @@ from spark_trickle.maintain.refresh.job import (
     unmoved,
     with_clocks,
 )
-from spark_trickle.maintain.refresh.strategy import CANCELLED, Choice
+from spark_trickle.maintain.refresh.strategy import CANCELLED
 from spark_trickle.maintain.timed.asking import clocks_by
 from spark_trickle.maintain.timed.clocks import EPOCH, Clocks, clocks
 from spark_trickle.maintain.timed.here import NotHere, by_rule

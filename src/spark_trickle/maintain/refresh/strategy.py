@@ -25,6 +25,7 @@ from itertools import takewhile
 from math import exp, log
 
 from spark_trickle.maintain.records.history import RefreshReport
+from spark_trickle.maintain.refresh.job import Choice
 
 PRIOR_SECONDS = 0.3
 PRIOR_FACTOR = 3.5
@@ -68,21 +69,6 @@ class Estimate:
 
     differential: float
     full: float | None
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What to run and why: a stable code and a sentence."""
-
-    mode: str
-    code: str
-    text: str
-    budget: float | None = None
-    """Seconds after which a delta is cancelled."""
-
-    @property
-    def reason(self) -> str:
-        return f"{self.code}: {self.text}"
 
 
 Changed = int | Mapping[str, int]

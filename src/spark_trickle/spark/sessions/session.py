@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_trickle.calls import watch
 from spark_trickle.errors import ExecutionError
 from spark_trickle.settings import Settings
-from spark_trickle.spark.sessions.interrupts import watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
