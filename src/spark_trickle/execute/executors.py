@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_trickle.storage.commits.ownership import Owned
 from spark_trickle.storage.upkeep.rewriting import Task
+from spark_trickle.storage.versions.staging import Owned
 
 if TYPE_CHECKING:
     from spark_trickle.spark.sessions.session import SparkSession

@@ -32,7 +32,6 @@ from spark_trickle.spark.writing.write import (
     with_ids,
     write_parquet,
 )
-from spark_trickle.storage.commits.ownership import Owned
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
@@ -44,6 +43,7 @@ from spark_trickle.storage.records import (
 )
 from spark_trickle.storage.upkeep import rewriting
 from spark_trickle.storage.upkeep.rewriting import BEGUN, ENDED, Task
+from spark_trickle.storage.versions.staging import Owned
 
 
 class SparkExecutors:

@@ -14,12 +14,11 @@ from spark_trickle.storage.commits import conflicts
 from spark_trickle.storage.commits.conflicts import Claim, Others
 from spark_trickle.storage.commits.dml import TableWriter, inlined_tables
 from spark_trickle.storage.commits.moving import Mover
-from spark_trickle.storage.commits.ownership import Owned
 from spark_trickle.storage.commits.summary import TableStats
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.records import Said, ScanPlan
 from spark_trickle.storage.versions.planning import Planner
-from spark_trickle.storage.versions.staging import Staged
+from spark_trickle.storage.versions.staging import Owned, Staged
 
 _ASKED = 500
 """Tables that are asked about in one statement; any more, one by one."""

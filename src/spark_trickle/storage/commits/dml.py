@@ -12,17 +12,16 @@ from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.ddl import create_inlined
 from spark_trickle.storage.catalog.ids import CatalogIds
 from spark_trickle.storage.catalog.structure import VISIBLE, resolve
-from spark_trickle.storage.commits.ownership import Owned
 from spark_trickle.storage.commits.summary import TableStats
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import positions
-from spark_trickle.storage.files.parquet import ColumnStats, FileFacts, array_stats
-from spark_trickle.storage.files.values import encode
+from spark_trickle.storage.files.parquet import FileFacts
+from spark_trickle.storage.files.values import ColumnStats, array_stats, encode
 from spark_trickle.storage.records import ROW_ID, Table
 from spark_trickle.storage.versions import deaths
 from spark_trickle.storage.versions.deaths import DeathFile, Deaths, relative_path
 from spark_trickle.storage.versions.planning import Planner, conform
-from spark_trickle.storage.versions.staging import Staged
+from spark_trickle.storage.versions.staging import Owned, Staged
 
 
 def next_row_ids(connection: Connection, table: Table, count: int) -> int:

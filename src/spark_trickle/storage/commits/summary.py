@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_trickle.storage.catalog.database import Connection
-from spark_trickle.storage.files.parquet import ColumnStats, texts
 from spark_trickle.storage.files.types import leaves
-from spark_trickle.storage.files.values import bound
+from spark_trickle.storage.files.values import ColumnStats, bound, texts
 from spark_trickle.storage.records import Column, Table
 
 

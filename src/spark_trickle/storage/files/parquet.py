@@ -17,7 +17,7 @@ from spark_trickle.errors import InvalidDataError
 from spark_trickle.storage.files import disk, footers
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_field, arrow_schema, leaves
-from spark_trickle.storage.files.values import TEMPORAL, plain, plain_value, to_text
+from spark_trickle.storage.files.values import TEMPORAL, ColumnStats, plain_value, texts
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
     FILE_ROW_ID_FIELD,
@@ -29,21 +29,7 @@ from spark_trickle.storage.records import (
 )
 
 ROW_GROUP = 128 * 1024
-_LONGEST_TEXT = 256
-_FEW = 32
 _FIELD = b"PARQUET:field_id"
-
-
-@dataclass(frozen=True)
-class ColumnStats:
-    """Statistics of one flat column in one file, values in the catalog's text form."""
-
-    size: int
-    values: int | None
-    nulls: int | None
-    low: str | None = None
-    high: str | None = None
-    nan: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -196,48 +182,6 @@ def _end(stats: Any, column: Column, which: str) -> Any:
         if unit == "microseconds":
             return getattr(stats, f"{which}_raw")
     return plain_value(getattr(stats, which))
-
-
-def texts(column: Column, low: Any, high: Any) -> tuple[str | None, str | None]:
-    """Min and max as text; None for both where the catalog could not hold or compare them."""
-    if column.type == "boolean":
-        return str(int(low)), str(int(high))
-    lower, upper = to_text(low, column.type), to_text(high, column.type)
-    for text in (lower, upper):
-        if text is None or len(text) > _LONGEST_TEXT or "\0" in text:
-            return None, None
-    return lower, upper
-
-
-def array_stats(array: pa.ChunkedArray, column: Column) -> ColumnStats:
-    """Statistics of an Arrow column, as for a file of just these values."""
-    nulls = array.null_count
-    values = len(array) - nulls
-    if column.children or column.type == "binary" or not values:
-        return ColumnStats(0, values, nulls, nan=False)
-    low, high, nan = (_extremes_of_few if values <= _FEW else _extremes)(array, column)
-    if low is None:
-        return ColumnStats(0, values, nulls, nan=nan)
-    return ColumnStats(0, values, nulls, *texts(column, low, high), nan)
-
-
-def _extremes_of_few(array: pa.ChunkedArray, column: Column) -> tuple[Any, Any, bool]:
-    """As ``_extremes``: for a few values the calls to Arrow cost more than the values."""
-    found = [value for value in plain(array) if value is not None]
-    if column.type not in ("float", "double"):
-        return min(found), max(found), False
-    numbers = [value for value in found if value == value]  # NaN is not equal to itself
-    return min(numbers, default=None), max(numbers, default=None), len(numbers) < len(found)
-
-
-def _extremes(array: pa.ChunkedArray, column: Column) -> tuple[Any, Any, bool]:
-    """The smallest and the largest value, None if there is none but NaN, and whether there is NaN."""
-    nan = False
-    if column.type in ("float", "double"):
-        nan = bool(pc.any(pc.is_nan(array)).as_py())
-        array = array.filter(pc.invert(pc.is_nan(array)))
-    extremes = pc.min_max(array)
-    return plain_value(extremes["min"]), plain_value(extremes["max"]), nan
 
 
 def with_nans(found: FileFacts, columns: Sequence[Column], rows: pa.Table) -> FileFacts:

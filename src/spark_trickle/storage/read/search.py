@@ -18,10 +18,9 @@ import pyarrow.parquet as pq
 from spark_trickle.storage.files import disk, parquet
 from spark_trickle.storage.files.row_groups import RowGroup, possible
 from spark_trickle.storage.read.column_cache import COLUMNS, Taken
-from spark_trickle.storage.read.pruning import WantedValues, by_column, kept
+from spark_trickle.storage.read.pruning import Restriction, WantedValues, by_column, kept, meets
 from spark_trickle.storage.read.ranges import conditions, inside
 from spark_trickle.storage.read.reader import at, chosen_columns, living, select
-from spark_trickle.storage.read.restrictions import Restriction, meets
 from spark_trickle.storage.records import (
     FILE_VERSION_FIELD,
     Column,

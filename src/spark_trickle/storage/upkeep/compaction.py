@@ -26,7 +26,6 @@ from spark_trickle.storage.commits import conflicts, dml
 from spark_trickle.storage.commits.commit import latest_ids, write_snapshot
 from spark_trickle.storage.commits.conflicts import Claim
 from spark_trickle.storage.commits.moving import row_ids, stored_ids
-from spark_trickle.storage.commits.ownership import Owned, owning
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet
 from spark_trickle.storage.records import Column, DataFile, Said, Table
@@ -34,6 +33,7 @@ from spark_trickle.storage.upkeep.rewriting import Executors, Output, Task, writ
 from spark_trickle.storage.versions import deaths
 from spark_trickle.storage.versions.deaths import Deaths
 from spark_trickle.storage.versions.planning import Planner
+from spark_trickle.storage.versions.staging import Owned, owning
 from spark_trickle.storage.versions.state import TableLike
 
 SMALL_BYTES = 16 << 20

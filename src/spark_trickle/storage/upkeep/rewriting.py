@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from spark_trickle.errors import InternalError
 from spark_trickle.settings import Limits, Settings
-from spark_trickle.storage.commits.ownership import Owned
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.read.reader import read_file
@@ -29,6 +28,7 @@ from spark_trickle.storage.records import (
 )
 from spark_trickle.storage.versions import deaths
 from spark_trickle.storage.versions.deaths import DeathFile, Deaths
+from spark_trickle.storage.versions.staging import Owned
 
 _CHUNK_ROWS = 512 * 1024
 TARGET_BYTES = 128 << 20

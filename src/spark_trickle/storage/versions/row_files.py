@@ -12,14 +12,13 @@ import pyarrow.compute as pc
 from spark_trickle.errors import InternalError
 from spark_trickle.storage.catalog import alterations
 from spark_trickle.storage.catalog.structure import VISIBLE
-from spark_trickle.storage.commits.ownership import Owned
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.manifest.file_list import found_in
 from spark_trickle.storage.manifest.pieces import DeleteRow
 from spark_trickle.storage.records import FILE_ROW_ID, ROW_ID, ScanPlan, Table
 from spark_trickle.storage.versions import deaths
-from spark_trickle.storage.versions.staging import Staged, StagedFile
+from spark_trickle.storage.versions.staging import Owned, Staged, StagedFile
 from spark_trickle.storage.versions.state import WritableCatalog
 
 ROWS_PER_FILE = 1024 * 1024

@@ -15,7 +15,6 @@ from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.commits import rebase
 from spark_trickle.storage.commits.commit import Record, Work, latest_ids
 from spark_trickle.storage.commits.moving import Mover
-from spark_trickle.storage.commits.ownership import Owned, may_stand
 from spark_trickle.storage.commits.participants import Late, Participant
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
@@ -33,7 +32,7 @@ from spark_trickle.storage.records import (
 from spark_trickle.storage.versions import row_files, staging
 from spark_trickle.storage.versions.deaths import DeathFile
 from spark_trickle.storage.versions.restructuring import Restructuring
-from spark_trickle.storage.versions.staging import Staged, StagedFile
+from spark_trickle.storage.versions.staging import Owned, Staged, StagedFile, may_stand
 from spark_trickle.storage.versions.state import TableLike, WritableCatalog
 
 __all__ = ["Connection", "Record", "Transaction"]
