@@ -12,9 +12,8 @@ from spark_trickle.storage.catalog.ids import CatalogIds
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.commits import conflicts
 from spark_trickle.storage.commits.conflicts import Claim, Others
-from spark_trickle.storage.commits.dml import TableWriter, inlined_tables
+from spark_trickle.storage.commits.dml import TableStats, TableWriter, inlined_tables
 from spark_trickle.storage.commits.moving import Mover
-from spark_trickle.storage.commits.summary import TableStats
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.records import Said, ScanPlan
 from spark_trickle.storage.versions.planning import Planner

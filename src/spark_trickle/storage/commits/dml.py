@@ -1,9 +1,11 @@
-"""Writes a transaction's rows, files and deletes of one table into the catalog, under the lock."""
+"""Writes a transaction's rows, files and deletes of one table into the catalog, under the lock; and the
+statistics of tables, bounds over everything that they ever held, in every version."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,15 +13,13 @@ from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.ddl import create_inlined
 from spark_trickle.storage.catalog.ids import CatalogIds
-from spark_trickle.storage.catalog.structure import VISIBLE, resolve
-from spark_trickle.storage.commits.summary import TableStats
+from spark_trickle.storage.commits.file_entries import FileEntries, insert_file
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.parquet import FileFacts
-from spark_trickle.storage.files.values import ColumnStats, array_stats, encode
-from spark_trickle.storage.records import ROW_ID, Table
-from spark_trickle.storage.versions import deaths
-from spark_trickle.storage.versions.deaths import DeathFile, Deaths, relative_path
+from spark_trickle.storage.files.types import leaves
+from spark_trickle.storage.files.values import ColumnStats, array_stats, bound, encode, texts
+from spark_trickle.storage.records import ROW_ID, Column, Table
 from spark_trickle.storage.versions.planning import Planner, conform
 from spark_trickle.storage.versions.staging import Owned, Staged
 
@@ -39,6 +39,8 @@ def next_row_ids(connection: Connection, table: Table, count: int) -> int:
     return int(rows[0][0]) if rows else 0
 
 
+_ASKED = 500
+"""Tables that are asked about in one statement."""
 InlinedTables = Mapping[int, Sequence[tuple[int, str]]]
 """By table: the tables of the catalog that hold its rows, with their schema versions, oldest first."""
 
@@ -68,10 +70,14 @@ class TableWriter:
     settings: Settings
     base: int
     owned: Owned
-    stats: TableStats | None = None
-    """Where statistics are gathered; None: they are written table by table."""
+    stats: TableStats
     inlined: InlinedTables = field(default_factory=dict)
     """As far as it is known."""
+
+    @property
+    def files(self) -> FileEntries:
+        tools = (self.ids, self.planner, self.settings, self.owned)
+        return FileEntries(self.connection, self.table, *tools)
 
     def write(self, staged: Staged) -> list[str]:
         """Write everything; the entries for the list of changes."""
@@ -89,11 +95,11 @@ class TableWriter:
         own = {real_ids[i]: p for i, p in staged.dead.items() if i in real_ids and len(p)}
         if own:
             paths = {real_ids[f.id]: f.facts.path for f in staged.files}
-            in_files = self._delete_positions(own, paths)
+            in_files = self.files.delete_positions(own, paths)
             ended = Ended(ended.files or in_files, ended.inlined or not in_files)
         made = {real_ids[i]: f for i, f in staged.written.items() if i in real_ids}
         if made:
-            self._put(made)
+            self.files.put(made)
             ended.files = True
         if ended.files:
             changes.append(f"deleted_from_table:{self.table.id}")
@@ -129,10 +135,7 @@ class TableWriter:
         self._add_stats(count, 0, stats)
 
     def _add_stats(self, rows: int, size: int, stats: Mapping[int, ColumnStats]) -> None:
-        added = self.stats or TableStats(self.connection)
-        added.add(self.table, rows, size, stats)
-        if self.stats is None:
-            added.write()
+        self.stats.add(self.table, rows, size, stats)
 
     def _inlined_table(self) -> str:
         fit = [name for version, name in self._inlined() if version >= self.table.schema_version]
@@ -157,22 +160,24 @@ class TableWriter:
 
     def _delete(self, staged: Staged) -> Ended:
         if staged.truncated:
-            return self._truncate()
+            files = self.files.end_all()
+            self._end_inlined(None)
+            return Ended(files, inlined=True)
         ended = Ended()
         made = {i: f for i, f in staged.written.items() if i >= 0}
         wrong = [i for i, f in made.items() if f.guess not in (None, self.ids.version)]
         staged = staged.loaded(wrong)
         if made:
-            self._put({i: f for i, f in made.items() if i not in wrong})
+            self.files.put({i: f for i, f in made.items() if i not in wrong})
             ended.files = True
         wanted = {i: p for i, p in staged.dead.items() if i >= 0 and len(p)}
         if wanted:
             dead = self.planner.dead(self.connection, self.table, self.base, list(wanted))
-            rows = self._live_files(list(wanted))
+            rows = self.files.live(list(wanted))
             whole = [
                 i for i, p in wanted.items() if not len(dead.get(i, ())) and len(p) == rows[i][1]
             ]
-            self.end_files(whole, self.ids.version)
+            self.files.end_files(whole, self.ids.version)
             rest = {
                 i: positions.minus(p, dead[i]) if i in dead else p
                 for i, p in wanted.items()
@@ -180,72 +185,13 @@ class TableWriter:
             }
             ended.files = ended.files or bool(whole)
             paths = {i: rows[i][0] for i in rest}
-            in_files = bool(rest) and self._delete_positions(rest, paths)
+            in_files = bool(rest) and self.files.delete_positions(rest, paths)
             ended.files = ended.files or in_files
             ended.inlined = bool(rest) and not in_files
         if len(staged.dead_inlined):
             self._end_inlined(staged.dead_inlined)
             ended.inlined = True
         return ended
-
-    def _put(self, made: Mapping[int, DeathFile]) -> None:
-        """Record delete files that are there already; a file without a living row ends."""
-        rows = self._live_files(list(made))
-        whole = [i for i, f in made.items() if f.guess is None and f.rows == rows[i][1]]
-        self.end_files(whole, self.ids.version)
-        for number, found in made.items():
-            if number not in whole:
-                self.owned.add_of_commit(found.path)
-                place = (self.ids.next_file(), self.ids.version)
-                deaths.put(self.connection, self.table, number, place, found)
-
-    def _live_files(self, wanted: Sequence[int]) -> dict[int, tuple[str, int]]:
-        result = {}
-        for start in range(0, len(wanted), 500):
-            part = wanted[start : start + 500]
-            marks = ", ".join("?" * len(part))
-            for number, path, relative, rows in self.connection.execute(
-                "SELECT data_file_id, path, path_is_relative, record_count FROM ducklake_data_file "
-                f"WHERE data_file_id IN ({marks})",
-                part,
-            ):
-                result[number] = (resolve(path, relative, self.table.location), rows)
-        return result
-
-    def _delete_positions(self, wanted: Mapping[int, pa.Array], paths: Mapping[int, str]) -> bool:
-        """Inlined if they are few, else one delete file per data file; whether the latter."""
-        few = sum(len(p) for p in wanted.values()) <= self.settings.inline_delete_limit
-        for number, found in wanted.items():
-            new = deaths.at_version(found, self.ids.version)
-            if few:
-                deaths.inline(self.connection, self.table, number, new)
-            else:
-                self._write_delete_file(number, paths[number], new)
-        return not few
-
-    def add_deaths(self, number: int, path: str, new: Deaths) -> None:
-        """Record deaths of a file that has none so far."""
-        if len(new) <= self.settings.inline_delete_limit:
-            deaths.inline(self.connection, self.table, number, new)
-        else:
-            self._write_delete_file(number, path, new)
-
-    def _write_delete_file(self, number: int, path: str, new: Deaths) -> None:
-        old = deaths.so_far(self.connection, self.planner, self.table, number)
-        place = (number, path)
-        target = deaths.new_path(self.table)
-        self.owned.add_of_commit(target)
-        deaths.write_file(
-            self.connection, self.table, place, (self.ids.next_file(), target), old.and_also(new)
-        )
-
-    def end_files(self, files: Sequence[int], version: int) -> None:
-        for kind in ("data_file", "delete_file"):
-            self.connection.execute_many(
-                f"UPDATE ducklake_{kind} SET end_snapshot = ? "
-                "WHERE data_file_id = ? AND end_snapshot IS NULL",
-                [(version, i) for i in files],
-            )
 
     def _end_inlined(self, row_ids: pa.Array | None) -> int:
         """End inlined rows, all or those of the given ids; how many tables of them there are."""
@@ -262,31 +208,6 @@ class TableWriter:
                 self.connection.execute(f"{sql} AND row_id IN ({marks})", (self.ids.version, *part))
         return len(names)
 
-    def _truncate(self) -> Ended:
-        """End every file. Earlier inlined deletes of a file move into a delete file first:
-
-        DuckDB's change feed takes all rows of an ended file for deleted, except those in a
-        delete file.
-        """
-        at = self.ids.version - 1
-        files = [
-            row[0]
-            for row in self.connection.execute(
-                f"SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND {VISIBLE}",
-                (self.table.id, at, at),
-            )
-        ]
-        name = deaths.inlined_name(self.table)
-        if files and self.connection.has_table(name):
-            paths = self._live_files(files)
-            dirty = self.connection.execute(f"SELECT DISTINCT file_id FROM {name}")
-            for (number,) in dirty:
-                if number in paths:
-                    self._write_delete_file(number, paths[number][0], deaths.NONE)
-        self.end_files(files, self.ids.version)
-        self._end_inlined(None)
-        return Ended(files=bool(files), inlined=True)
-
 
 @dataclass
 class Ended:
@@ -296,37 +217,72 @@ class Ended:
     inlined: bool = False
 
 
-def insert_file(
-    connection: Connection,
-    table: Table,
-    number: int,
-    facts: FileFacts,
-    place: tuple[int, int | None, int | None],
-) -> None:
-    """A row of ducklake_data_file and its statistics; place = (begin, first row id, partial_max)."""
-    begin, first, partial_max = place
-    path, relative = relative_path(facts.path, table)
-    connection.execute(
-        "INSERT INTO ducklake_data_file VALUES "
-        "(?, ?, ?, NULL, NULL, ?, ?, 'parquet', ?, ?, ?, ?, NULL, NULL, NULL, ?)",
-        (
-            number,
-            table.id,
-            begin,
-            path,
-            relative,
-            facts.rows,
-            facts.bytes,
-            facts.footer,
-            first,
-            partial_max,
-        ),
-    )
-    connection.execute_many(
-        "INSERT INTO ducklake_file_column_stats VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-        [_stats_row(number, table.id, column, s) for column, s in facts.stats.items()],
-    )
+class TableStats:
+    """What is added to the statistics of tables in one commit, written at once.
+
+    DuckDB plans by them, so they must never be too narrow.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._added: list[tuple[Table, int, int, Mapping[int, ColumnStats]]] = []
+
+    def add(self, table: Table, rows: int, size: int, stats: Mapping[int, ColumnStats]) -> None:
+        self._added.append((table, rows, size, stats))
+
+    def write(self) -> None:
+        """Widen the statistics of all tables."""
+        if not self._added:
+            return
+        self._connection.execute_many(
+            "UPDATE ducklake_table_stats SET record_count = record_count + ?, "
+            "file_size_bytes = file_size_bytes + ? WHERE table_id = ?",
+            [(rows, size, table.id) for table, rows, size, _ in self._added],
+        )
+        before = self._known()
+        after = dict(before)
+        for table, _, _, stats in self._added:
+            for column in (leaf for top in table.columns for leaf in leaves(top)):
+                new, old = _as_row(stats.get(column.id)), after.get((table.id, column.id))
+                after[table.id, column.id] = new if old is None else _merged(column, old, new)
+        self._connection.execute_many(
+            "INSERT INTO ducklake_table_column_stats VALUES (?, ?, ?, ?, ?, ?, NULL)",
+            [(*place, *row) for place, row in after.items() if place not in before],
+        )
+        self._connection.execute_many(
+            "UPDATE ducklake_table_column_stats SET contains_null = ?, contains_nan = ?, "
+            "min_value = ?, max_value = ? WHERE table_id = ? AND column_id = ?",
+            [(*row, *p) for p, row in after.items() if p in before and row != before[p]],
+        )
+
+    def _known(self) -> dict[tuple[int, int], tuple[Any, ...]]:
+        ids = sorted({table.id for table, *_ in self._added})
+        found: dict[tuple[int, int], tuple[Any, ...]] = {}
+        for start in range(0, len(ids), _ASKED):
+            some = ids[start : start + _ASKED]
+            rows = self._connection.execute(
+                "SELECT table_id, column_id, contains_null, contains_nan, min_value, max_value "
+                "FROM ducklake_table_column_stats "
+                f"WHERE table_id IN ({', '.join('?' * len(some))})",
+                some,
+            )
+            found |= {(table, column): tuple(row) for table, column, *row in rows}
+        return found
 
 
-def _stats_row(number: int, table: int, column: int, s: ColumnStats) -> tuple[object, ...]:
-    return (number, table, column, s.size, s.values, s.nulls, s.low, s.high, s.nan)
+def _as_row(stats: ColumnStats | None) -> tuple[Any, ...]:
+    """(contains_null, contains_nan, min, max); a column the file lacks may hold anything."""
+    if stats is None:
+        return True, None, None, None
+    nulls = True if stats.nulls is None else stats.nulls > 0
+    return nulls, stats.nan, stats.low, stats.high
+
+
+def _merged(column: Column, old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[Any, ...]:
+    nulls = None if old[0] is None else bool(old[0]) or new[0]
+    nan = None if old[1] is None or new[1] is None else bool(old[1]) or new[1]
+    lows = [bound(column, t) for t in (old[2], new[2])]
+    highs = [bound(column, t) for t in (old[3], new[3])]
+    if None in lows or None in highs:
+        return nulls, nan, None, None
+    return nulls, nan, *texts(column, min(lows), max(highs))

@@ -22,9 +22,10 @@ from spark_trickle.errors import CommitConflictError, InternalError, TrickleErro
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import columns_at
-from spark_trickle.storage.commits import conflicts, dml
+from spark_trickle.storage.commits import conflicts
 from spark_trickle.storage.commits.commit import latest_ids, write_snapshot
 from spark_trickle.storage.commits.conflicts import Claim
+from spark_trickle.storage.commits.file_entries import FileEntries, insert_file
 from spark_trickle.storage.commits.moving import row_ids, stored_ids
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet
@@ -184,21 +185,19 @@ def _swap(
         deaths.forget_file(connection, table, file.id, file.path)
     _remove_inlined(connection, table, task.version)
     reach("compaction-swapped")
-    writer = dml.TableWriter(
-        connection, table, ids, catalog.planner, catalog.settings, task.version, owned
-    )
+    entries = FileEntries(connection, table, ids, catalog.planner, catalog.settings, owned)
     for output in outputs:
         facts = parquet.facts(output.path, table.columns, table)
         number = ids.next_file()
-        dml.insert_file(connection, table, number, facts, (output.first, None, output.last))
+        insert_file(connection, table, number, facts, (output.first, None, output.last))
         if output.delete_file is not None:
             owned.add_of_commit(output.delete_file.path)
             place = (ids.next_file(), ids.version)
             deaths.put(connection, table, number, place, output.delete_file)
         elif len(output.deaths):
-            writer.add_deaths(number, output.path, output.deaths)
+            entries.add_deaths(number, output.path, output.deaths)
         if output.end is not None:
-            writer.end_files([number], output.end)
+            entries.end_files([number], output.end)
     changes = [f"merge_adjacent:{table.id}"]
     if task.inlined.num_rows:
         changes.append(f"inline_flush:{table.id}")
