@@ -8,7 +8,7 @@ import pytest
 
 from spark_trickle import Lake
 from spark_trickle.maintain.records.history import RefreshReport
-from spark_trickle.maintain.refresh import choosing
+from spark_trickle.maintain.refresh import strategy
 from spark_trickle.maintain.refresh.compute import Computation
 from spark_trickle.maintain.refresh.job import Choice
 from support.streams import assert_exact, refreshed
@@ -38,7 +38,7 @@ def test_a_dimension_has_more_to_read_than_facts(star: Lake) -> None:
         stream = star._streams.get("sales")
         compiled = refresher.compile(stream)
         pinned = refresher._pin(stream, compiled, "AUTO", star.version)
-        return choosing.share_read(compiled, pinned)
+        return strategy.share_read(compiled, pinned)
 
     assert share() is None, "nothing changed"
     star.sql("INSERT INTO facts VALUES (-1, 1, 7)")
@@ -64,7 +64,7 @@ def test_a_delta_past_its_budget_is_cancelled_and_a_full_run_recorded(
     def choose(*_: object) -> Choice:
         return Choice("DIFFERENTIAL", "CHEAPER", "so it seemed", budget=2.0)
 
-    monkeypatch.setattr(choosing, "choose", choose)
+    monkeypatch.setattr(strategy, "choose", choose)
     monkeypatch.setattr(Computation, "differential", endless)
     star.sql("INSERT INTO facts VALUES (-1, 1, 7)")
     star.sql("DELETE FROM facts WHERE id = 12")
@@ -89,7 +89,7 @@ def test_an_error_within_the_budget_is_an_error(
     def fails(self: Computation) -> None:
         self.run.fetch("SELECT raise_error('no')", 1)
 
-    monkeypatch.setattr(choosing, "choose", choose)
+    monkeypatch.setattr(strategy, "choose", choose)
     monkeypatch.setattr(Computation, "differential", fails)
     star.sql("INSERT INTO facts VALUES (-1, 1, 7)")
     with pytest.raises(Exception, match="no"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from spark_trickle.calls import interrupted
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.segment import RESULT
 from spark_trickle.delta.support import FullOnly
+from spark_trickle.errors import InvariantError, TrickleError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.apply.delta import Applied, StoredPart, apply_delta, stored_parts
 from spark_trickle.maintain.records.history import RefreshReport
@@ -134,3 +136,30 @@ def _stored(job: RefreshJob, tx: Transaction) -> dict[str, StoredPart]:
 
 def _whole(stream: StreamTable) -> bool:
     return any(segment.whole for segment in stream.segments)
+
+
+def bounded(
+    choice: Choice,
+    run: Run,
+    work: Callable[[Choice], StagedRefresh],
+    give_up: Callable[[], None],
+) -> StagedRefresh:
+    """Go the way that was chosen; a delta that overruns its budget is given up for a full run."""
+    if choice.budget is None:
+        return work(choice)
+    from spark_trickle.spark.budget import Budget
+
+    with Budget(choice.budget) as budget:
+        run.budget = budget
+        try:
+            return work(choice)
+        except InvariantError:
+            raise
+        except TrickleError:
+            if interrupted() or not budget.over:
+                raise
+        finally:
+            run.budget = None
+    give_up()
+    told = f"the delta was cancelled after {choice.budget:.1f} s; it was chosen by {choice.reason}"
+    return work(Choice("FULL", "OVERRUN", told))

@@ -1,5 +1,5 @@
 """A refresh as data: the sources that it goes from at their pinned versions, shown as the query knows
-them, its seconds by phase, and what it leaves behind: a report and the record of the stream table.
+them, the way it goes, its seconds by phase, and what it leaves behind: a report and the record of the stream table.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.reserve import RESERVE_PART
+from spark_trickle.delta.support import FullOnly
 from spark_trickle.errors import (
     CommitConflictError,
     InternalError,
@@ -19,6 +20,7 @@ from spark_trickle.errors import (
     NotFoundError,
     SourceChangedError,
     TrickleError,
+    UnsupportedQueryError,
 )
 from spark_trickle.ir.types import Side
 from spark_trickle.maintain.define.compiling import columns_used
@@ -120,6 +122,33 @@ def _gone(stream: StreamTable, read: Dependency, state: State) -> SourceChangedE
         f"{read.name} is not the table that stream table {stream.name} was made over",
         hint=f"run repair_stream_table({stream.name!r})",
     )
+
+
+def ruled(
+    stream: StreamTable, asked: str, compiled: CompiledQuery, pinned: Mapping[str, Pinned]
+) -> Choice | None:
+    """The way that has to be gone, whatever it costs; None: it is a question of cost."""
+    judged = compiled.verdict
+    if not stream.populated:
+        return Choice("FULL", "INITIALIZE", "the stream table has no contents yet")
+    if asked == "FULL":
+        return Choice("FULL", "ASKED", "FULL was asked for")
+    if isinstance(judged, FullOnly):
+        if asked == "DIFFERENTIAL":
+            raise UnsupportedQueryError(
+                judged.message, code=judged.code, position=judged.position, hint=judged.hint
+            )
+        return Choice("FULL", judged.code, judged.message)
+    if any(source.changes is None for source in pinned.values()):
+        return Choice("FULL", "HISTORY_EXPIRED", "the changes of a source are gone")
+    if asked == "DIFFERENTIAL":
+        return Choice(delta_mode(compiled), "ASKED", "DIFFERENTIAL was asked for")
+    return None
+
+
+def delta_mode(compiled: CompiledQuery) -> str:
+    """What a refresh by deltas is called."""
+    return "TOPK" if compiled.topk is not None else "DIFFERENTIAL"
 
 
 class PinnedState:

@@ -30,8 +30,7 @@ from spark_trickle.maintain.records import own
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.history import RefreshReport, add_history
 from spark_trickle.maintain.records.streams import StreamTable
-from spark_trickle.maintain.refresh.choosing import bounded, cheapest, ruled
-from spark_trickle.maintain.refresh.filling import RefreshJob, fill
+from spark_trickle.maintain.refresh.filling import RefreshJob, bounded, fill
 from spark_trickle.maintain.refresh.job import (
     NOTHING,
     Choice,
@@ -43,11 +42,12 @@ from spark_trickle.maintain.refresh.job import (
     may_differ,
     nothing,
     pinned_source,
+    ruled,
     save_refreshes,
     unmoved,
     with_clocks,
 )
-from spark_trickle.maintain.refresh.strategy import CANCELLED
+from spark_trickle.maintain.refresh.strategy import CANCELLED, cheapest
 from spark_trickle.maintain.timed.asking import clocks_by
 from spark_trickle.maintain.timed.clocks import EPOCH, Clocks, clocks
 from spark_trickle.maintain.timed.here import NotHere, by_rule

@@ -24,8 +24,15 @@ from dataclasses import dataclass
 from itertools import takewhile
 from math import exp, log
 
-from spark_trickle.maintain.records.history import RefreshReport
-from spark_trickle.maintain.refresh.job import Choice
+from spark_trickle.compile import CompiledQuery
+from spark_trickle.delta.keys.needs import Need
+from spark_trickle.ir.types import Side
+from spark_trickle.maintain.gather.finding import domain
+from spark_trickle.maintain.records.history import RefreshReport, measured
+from spark_trickle.maintain.records.streams import StreamTable
+from spark_trickle.maintain.refresh.job import Choice, Pinned, delta_mode, source_size
+from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.records import ScanPlan
 
 PRIOR_SECONDS = 0.3
 PRIOR_FACTOR = 3.5
@@ -236,3 +243,68 @@ def _line(points: Sequence[tuple[float, float, float]]) -> float:
     pull = (NOISE / POWER_NOISE) ** 2
     slope = max(0.0, (together + pull * PRIOR_POWER) / (spread + pull))
     return mean_y - slope * mean_x
+
+
+def cheapest(
+    catalog: Catalog,
+    stream: StreamTable,
+    compiled: CompiledQuery,
+    pinned: Mapping[str, Pinned],
+    report: RefreshReport,
+) -> Choice:
+    """The way that AUTO goes."""
+    with catalog.reading() as connection:
+        history = measured(connection, stream.uuid)
+    reads = share_read(compiled, pinned)
+    choice = choose(history, report.delta_rows, source_size(pinned)[0], reads)
+    if choice.mode != "DIFFERENTIAL":
+        return choice
+    return Choice(delta_mode(compiled), choice.code, choice.text, choice.budget)
+
+
+def share_read(compiled: CompiledQuery, pinned: Mapping[str, Pinned]) -> float | None:
+    """About what a delta reads of all bytes of the sources, from metadata; None: nobody knows.
+
+    The largest scan of the delta counts: of a source that equalities tie to changed rows as much
+    as if values were spread evenly, of others all of it.
+    """
+    plans = {name: source.relation() for name, source in pinned.items()}
+    total = sum(plan.bytes for plan in plans.values())
+    changed = frozenset(name for name, source in pinned.items() if source.changed_rows)
+    if not total or not changed or compiled.timed:
+        return None
+    only = frozenset(n for n in changed if (c := pinned[n].changes) is not None and c.insert_only)
+    most = 0.0
+    for delta in compiled.delta(changed, only).parts:
+        for need in delta.needs:
+            plan = plans.get(need.source)
+            if plan is not None and need.side is not Side.DELTA:
+                rows = _rows_needed(delta.needs, need, plans, pinned, frozenset())
+                most = max(most, plan.bytes * rows / max(1, plan.rows))
+    return most / total
+
+
+def _rows_needed(
+    needs: tuple[Need, ...],
+    need: Need,
+    plans: Mapping[str, ScanPlan],
+    pinned: Mapping[str, Pinned],
+    above: frozenset[int],
+) -> float:
+    """About how many rows a scan of the delta needs."""
+    if need.side is Side.DELTA:
+        return float(pinned[need.source].changed_rows) if need.source in pinned else 1.0
+    plan = plans.get(need.source)
+    if plan is None:  # a part that is stored: as small as what ties to it
+        return 1.0
+    shares = [1.0]
+    for column, bounds in need.keys.items():
+        for origins in bounds:
+            if any(number in above for number, _ in origins):
+                continue
+            values = sum(
+                _rows_needed(needs, needs[n], plans, pinned, above | {n})
+                for n in {n for n, _ in origins}
+            )
+            shares.append(values / domain(plan, column))
+    return plan.rows * min(shares)
