@@ -16,7 +16,7 @@ from spark_trickle.errors import CatalogError
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files import parquet
-from spark_trickle.storage.read import restrictions as restrictions_of
+from spark_trickle.storage.read import search as searching
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.read.search import Search, search
@@ -207,4 +207,4 @@ def test_many_numbers_are_looked_up_in_a_table_of_flags(type: pa.DataType) -> No
             continue
         there = set(wanted)
         expected = [number in there for number in numbers]
-        assert restrictions_of._among(column, pa.array(wanted, pa.int64())).tolist() == expected
+        assert searching._among(column, pa.array(wanted, pa.int64())).tolist() == expected

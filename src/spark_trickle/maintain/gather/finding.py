@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from spark_trickle.storage.read.column_cache import Taken
-from spark_trickle.storage.read.pruning import Restriction, meets
 from spark_trickle.storage.read.reader import read_scan
-from spark_trickle.storage.read.search import search
+from spark_trickle.storage.read.search import Restriction, meets, search
 from spark_trickle.storage.records import ScanPlan
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
-"""Rows looked for by their values in the files of a scan: of the files only what may hold one is read.
+"""Rows looked for by their values, in memory and in the files of a scan: of these only what may hold
+one is read.
 
 Law: a row group is left out only if its statistics say that no wanted row is in it.
 """
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from spark_trickle.storage.files import disk, parquet
 from spark_trickle.storage.files.row_groups import RowGroup, possible
 from spark_trickle.storage.read.column_cache import COLUMNS, Taken
-from spark_trickle.storage.read.pruning import Restriction, WantedValues, by_column, kept, meets
+from spark_trickle.storage.read.pruning import WantedValues, by_column, kept
 from spark_trickle.storage.read.ranges import conditions, inside
 from spark_trickle.storage.read.reader import at, chosen_columns, living, select
 from spark_trickle.storage.records import (
@@ -31,6 +32,52 @@ from spark_trickle.storage.records import (
     Table,
 )
 from spark_trickle.storage.versions.planning import conform
+
+Restriction = Mapping[str, pa.Array]
+"""By column: the values that a row may have there."""
+
+
+def meets(rows: pa.Table, restrictions: Sequence[Restriction]) -> pa.Array:
+    """Which rows meet one of the restrictions."""
+    met = np.zeros(rows.num_rows, dtype=bool)
+    for restriction in restrictions:
+        met[_meeting(rows, restriction)] = True
+    return pa.array(met)
+
+
+def _meeting(rows: pa.Table, restriction: Restriction) -> np.ndarray:
+    """The places of the rows that meet a restriction; the shortest list is tried first."""
+    places: np.ndarray | None = None
+    for name, values in sorted(restriction.items(), key=lambda item: len(item[1])):
+        column = rows.column(name)
+        if places is None:
+            places = np.flatnonzero(_among(column, values))
+        else:
+            places = places[_among(column.take(pa.array(places)), values)]
+    return np.arange(rows.num_rows) if places is None else places
+
+
+_SPAN = 64 << 20
+"""Up to so many integers lie between the ends of a list that is looked up in a table of flags."""
+
+
+def _among(column: pa.ChunkedArray, values: pa.Array) -> np.ndarray:
+    values = values.cast(column.type, safe=False)
+    dense = pa.types.is_integer(column.type) and not column.null_count and not values.null_count
+    if dense and len(values) and len(column) > _SPAN >> 10:
+        wanted = values.to_numpy().astype(np.int64)
+        low, span = int(wanted.min()), int(wanted.max()) - int(wanted.min()) + 1
+        if span <= _SPAN:
+            flags = np.zeros(span + 2, dtype=bool)
+            flags[wanted - low + 1] = True
+            # Chunk by chunk: what a chunk needs stays in the processor's cache.
+            parts = [
+                flags[np.clip(chunk.to_numpy(), low - 1, low + span) - (low - 1)]
+                for chunk in column.chunks
+            ]
+            return np.concatenate(parts)
+    found: np.ndarray = pc.is_in(column, value_set=values).to_numpy()
+    return found
 
 
 def search(
@@ -85,8 +132,11 @@ class Search:
     """A scan looked through for rows that meet conditions; footers are read when first needed."""
 
     def __init__(self, plan: ScanPlan, conditions: Mapping[str, Condition]) -> None:
-        self._wanted = by_column(plan.table, conditions)
-        self.plan = replace(plan, files=kept(plan.files, [self._wanted]))
+        self.plan = plan
+        self._wanted: WantedValues = {}
+        if plan.files:
+            self._wanted = by_column(plan.table, conditions)
+            self.plan = replace(plan, files=kept(plan.files, [self._wanted]))
 
     @cached_property
     def _files(self) -> tuple[_WorthReading, ...]:
