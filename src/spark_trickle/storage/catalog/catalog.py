@@ -22,7 +22,6 @@ from spark_trickle.storage.catalog.database import (
     SqliteDatabase,
     tell_committed,
 )
-from spark_trickle.storage.catalog.plans import Plans
 from spark_trickle.storage.catalog.postgres import PostgresDatabase
 from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.commits import conflicts
@@ -37,6 +36,7 @@ from spark_trickle.storage.files.filesystem import (
 )
 from spark_trickle.storage.read.column_cache import COLUMNS
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName, View
+from spark_trickle.storage.versions.feed import Plans
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.state import TableLike

@@ -23,6 +23,7 @@ from spark_trickle.storage.manifest.statistics import LazyBounds
 from spark_trickle.storage.records import (
     FILE_VERSION,
     ROW_ID,
+    WEIGHT,
     Column,
     DataFile,
     ScanPlan,
@@ -351,6 +352,20 @@ def _inlined_part(
     for name, items in zip((ROW_ID, *_TIMES), values[:3], strict=True):
         result = result.append_column(name, pa.array(items, pa.int64()))
     return result
+
+
+def weighted(table: Table, parts: Sequence[tuple[pa.Table, int]]) -> pa.Table:
+    """Inlined rows with their weights, as ``ChangePlan.inlined`` has them."""
+    names = [c.name for c in table.columns]
+    schema = plain_schema(table).append(pa.field(ROW_ID, pa.int64()))
+    schema = schema.append(pa.field(WEIGHT, pa.int64()))
+    tables = []
+    for rows, weight in parts:
+        arrays = [rows.column(i) for i in range(len(names))]
+        arrays.append(rows.column(ROW_ID))
+        arrays.append(pa.chunked_array([pa.repeat(pa.scalar(weight, pa.int64()), rows.num_rows)]))
+        tables.append(pa.Table.from_arrays(arrays, schema=schema))
+    return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def conform(rows: pa.Table, columns: Sequence[Column], length: int | None = None) -> pa.Table:

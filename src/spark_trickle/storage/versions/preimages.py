@@ -7,6 +7,7 @@ The change feed takes such rows from here instead of opening the file; what is n
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +15,10 @@ import pyarrow.compute as pc
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.records import ROW_ID, ChangePlan, FileChange, Table
-from spark_trickle.storage.versions.feed import weighted
-from spark_trickle.storage.versions.planning import conform
-from spark_trickle.storage.versions.transaction import Transaction
+from spark_trickle.storage.versions.planning import conform, weighted
+
+if TYPE_CHECKING:
+    from spark_trickle.storage.versions.transaction import Transaction
 
 TABLE = "trickle_deleted_rows"
 FILE = "file"

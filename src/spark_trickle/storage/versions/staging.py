@@ -35,8 +35,7 @@ from spark_trickle.storage.records import (
     Table,
 )
 from spark_trickle.storage.versions.deaths import DeathFile
-from spark_trickle.storage.versions.feed import weighted
-from spark_trickle.storage.versions.planning import conform, plain_schema
+from spark_trickle.storage.versions.planning import conform, plain_schema, weighted
 
 
 @dataclass(frozen=True)
