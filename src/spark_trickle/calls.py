@@ -32,7 +32,7 @@ _sessions: WeakSet[Any] = WeakSet()
 
 
 def guarded_methods(cls: C) -> C:
-    """Make every public method of a class such a call."""
+    """Have every public method of a class check what it is given, and end at Ctrl-C."""
     for name, member in vars(cls).items():
         if inspect.isfunction(member) and not name.startswith("_"):
             setattr(cls, name, _guarded(checked(member)))

@@ -1,5 +1,6 @@
 """A refresh as data: the sources that it goes from at their pinned versions, shown as the query knows
-them, the way it goes, its seconds by phase, and what it leaves behind: a report and the record of the stream table.
+them, the way it goes, its seconds by phase, and what it leaves behind: a report and the record of the
+stream table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The database that holds the catalog, behind one small interface; and SQLite as such a one."""
+"""The database that holds the catalog, behind one small interface; who waits for its commits; and SQLite
+as such a one."""
 
 from __future__ import annotations
 

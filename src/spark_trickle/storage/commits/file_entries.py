@@ -92,10 +92,10 @@ class FileEntries:
             )
 
     def end_all(self) -> bool:
-        """End every file; whether there is one. Earlier inlined deletes of a file move into a delete file first:
+        """End every file; whether there is one.
 
-        DuckDB's change feed takes all rows of an ended file for deleted, except those in a
-        delete file.
+        Earlier inlined deletes of a file move into a delete file first: DuckDB's change feed takes
+        all rows of an ended file for deleted, except those in a delete file.
         """
         at = self.ids.version - 1
         files = [

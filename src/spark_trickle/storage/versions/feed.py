@@ -4,9 +4,9 @@ what differs, and kept.
 Every commit records which tables it changed. So a plan holds from its table's last change on, and where
 only rows in the catalog changed since, the next one follows from it.
 
-Law of changes: a file that is in both versions contributes the positions that died in between; one that is in
-only one of them contributes its live rows there. Rewritten files keep the version of each row
-(``FILE_VERSION``) and of each death, so compaction shows nowhere.
+Law of changes: a file that is in both versions contributes the positions that died in between; one
+that is in only one of them contributes its live rows there. Rewritten files keep the version of each
+row (``FILE_VERSION``) and of each death, so compaction shows nowhere.
 """
 
 from __future__ import annotations
@@ -38,11 +38,7 @@ from spark_trickle.storage.records import (
     Table,
 )
 from spark_trickle.storage.versions import preimages
-from spark_trickle.storage.versions.planning import (
-    Planner,
-    check_readable,
-    weighted,
-)
+from spark_trickle.storage.versions.planning import Planner, check_readable, weighted
 
 _PLANS = 256
 _REARRANGED = frozenset((*conflicts.COMPACTED, *conflicts.SHAPED))
