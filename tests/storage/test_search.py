@@ -173,6 +173,18 @@ def test_the_search_for_near_keys_reads_their_row_groups_only(lake: Catalog) -> 
     assert 0 < taken.bytes < plan.bytes
 
 
+@pytest.mark.parametrize("most", [0, 1, 2, 3, None])
+def test_the_search_ends_when_too_many_are_found(lake: Catalog, most: int | None) -> None:
+    """In one file or in several, which are searched at the same time."""
+    for wanted in ([12, 13, 31], [12, 61, 119]):
+        near = {"id": pa.array(wanted, pa.int64())}
+        found = search(lake.scan("t"), ["id"], [near], Taken(), most)
+        if most is not None and most < len(wanted):
+            assert found is None
+        else:
+            assert found.column("id").to_pylist() == wanted
+
+
 def test_columns_added_and_renamed_since_the_file_was_written(lake: Catalog) -> None:
     with lake.begin() as tx:
         tx.rename_column("t", "name", "title")

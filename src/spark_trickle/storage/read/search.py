@@ -6,10 +6,12 @@ Law: a row group is left out only if its statistics say that no wanted row is in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +34,8 @@ from spark_trickle.storage.records import (
     Table,
 )
 from spark_trickle.storage.versions.planning import conform
+
+T = TypeVar("T")
 
 Restriction = Mapping[str, pa.Array]
 """By column: the values that a row may have there."""
@@ -98,20 +102,51 @@ def search(
     tested = chosen_columns(plan.table, [*dict.fromkeys(names)])
     inlined = select(plan.inlined, plan.table, plan.table.columns)
     parts = [inlined.filter(meets(inlined, restrictions)).select([c.name for c in chosen])]
-    count = parts[0].num_rows
     taken.rows += plan.inlined.num_rows
+    count = _Count(most, parts[0].num_rows)
     ranges = conditions(plan.within)
     wanted = [by_column(plan.table, {**ranges, **restriction}) for restriction in restrictions]
-    for file in plan.files:
-        for batch in _worth_reading(plan.table, file, wanted).batches(taken):
+
+    def look(file: DataFile) -> tuple[list[pa.Table], Taken]:
+        own, found = Taken(), []
+        for batch in _worth_reading(plan.table, file, wanted).batches(own):
             places = batch.meeting(tested, restrictions, plan.within)
-            taken.rows += batch.length
-            count += len(places)
-            if most is not None and count > most:
-                return None
+            own.rows += batch.length
+            if count.passed_by(len(places)):
+                break
             if len(places):
-                parts.append(batch.rows(chosen, places))
-    return pa.concat_tables(parts)
+                found.append(batch.rows(chosen, places))
+        return found, own
+
+    for found, own in _on_all_cores(look, plan.files):
+        parts += found
+        taken.rows += own.rows
+        taken.bytes += own.bytes
+    return None if count.passed_by(0) else pa.concat_tables(parts)
+
+
+def _on_all_cores(look: Callable[[DataFile], T], files: Sequence[DataFile]) -> Iterator[T]:
+    """File by file; decoding and comparing leave the interpreter to other threads."""
+    if len(files) < 2:
+        yield from map(look, files)
+        return
+    with ThreadPoolExecutor(min(len(files), pa.cpu_count()), "trickle-search") as pool:
+        yield from pool.map(look, files)
+
+
+class _Count:
+    """Rows found by all threads, and how many may be."""
+
+    def __init__(self, most: int | None, known: int) -> None:
+        self._most = most
+        self._known = known
+        self._lock = Lock()
+
+    def passed_by(self, more: int) -> bool:
+        """Whether there are more than may be, with so many more."""
+        with self._lock:
+            self._known += more
+            return self._most is not None and self._known > self._most
 
 
 @dataclass(frozen=True)
