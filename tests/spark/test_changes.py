@@ -84,6 +84,22 @@ def test_small_changes_of_large_files_open_no_file(files):
     assert changes(files, "t", start)[(20, "v20", 10.0)] == -1
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_rows_are_kept_if_they_can_be_packed(spark, tmp_path, kept):
+    """Rows that are alike take a fraction of their bytes in the catalog; random ones do not."""
+    text = "'the same'" if kept else "concat_ws('', uuid(), uuid(), uuid())"
+    settings = Settings(inline_bytes=1 << 18)
+    with connect(tmp_path / "lake", spark=spark, settings=settings) as lake:
+        lake.sql(f"CREATE TABLE t AS SELECT id, {text} AS v FROM range(60000)")
+        start = lake.version
+        assert lake.sql("UPDATE t SET v = upper(v) WHERE id % 3 = 0") == 20_000
+        assert (lake.change_summary("t", start).bytes < 1 << 20) is kept
+        old = lake.changes("t", start).where("__weight < 0")
+        was = lake.table("t", version=start).where("id % 3 = 0")
+        assert old.drop("__weight").exceptAll(was).count() == 0
+        assert old.count() == 20_000
+
+
 def test_deletes_that_are_rolled_back_or_own_leave_nothing(files):
     start = files.version
     with files.transaction() as tx:

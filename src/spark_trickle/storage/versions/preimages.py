@@ -23,20 +23,25 @@ if TYPE_CHECKING:
 TABLE = "trickle_deleted_rows"
 FILE = "file"
 POSITION = "position"
+_PACKED = 16
+"""Rows that take more than so many times what may be kept are not packed: hardly any shrink so far."""
 
 
 def remember(tx: Transaction, table: Table, deleted: pa.Table, most: int) -> None:
     """Keep rows that this transaction deletes: FILE, POSITION, ROW_ID and the table's columns.
 
-    If they take more bytes than ``most``, the change feed reads them from their files again.
+    If they take more bytes than ``most``, packed, the change feed reads them from their files again:
+    few rows that are scattered over a table are in all of its row groups.
     """
     # Rows of a file that the transaction itself staged were never in any version.
     deleted = deleted.filter(pc.greater_equal(deleted.column(FILE), 0))
-    if table.id < 0 or not deleted.num_rows or deleted.nbytes > most:
+    if table.id < 0 or not deleted.num_rows or deleted.nbytes > _PACKED * most:
         return
     ids = [str(column.id) for column in table.columns]
     named = deleted.select([FILE, POSITION, ROW_ID, *(c.name for c in table.columns)])
     data = _packed(named.rename_columns([FILE, POSITION, ROW_ID, *ids]))
+    if len(data) > most:
+        return
 
     def keep(connection: Connection, version: int) -> None:
         if not connection.has_table(TABLE):
@@ -52,7 +57,11 @@ def remember(tx: Transaction, table: Table, deleted: pa.Table, most: int) -> Non
 
 def _packed(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
+    # Small ones are not worth a frame around each column.
+    codec = "zstd" if rows.nbytes > 1 << 14 else None
+    with pa.ipc.new_stream(
+        sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=codec)
+    ) as stream:
         stream.write_table(rows)
     return bytes(sink.getvalue())
 
