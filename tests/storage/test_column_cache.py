@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,6 +61,23 @@ def test_what_is_held_is_what_the_file_says(
             assert rows.equals(source.read_row_groups(groups, names).select(names))
         assert cache.bytes <= limit
         assert cache.bytes == sum(read.bytes for read in cache._reads.values())
+
+
+@pytest.mark.parametrize(("digits", "kept"), [(1, 8), (18, 8), (19, 16), (38, 16)])
+def test_decimals_are_kept_in_few_bytes(tmp_path: Path, digits: int, kept: int) -> None:
+    most = Decimal(10**digits - 1)
+    values = [most, most.copy_negate(), None, Decimal(0), Decimal(-1)] * 40
+    column = pa.chunked_array([values[:90], values[90:]], pa.decimal128(digits, 0))
+    path = str(tmp_path / "decimals.parquet")
+    rows = pa.table({"d": column, "none": pa.nulls(200, column.type)})
+    pq.write_table(rows, path, row_group_size=70)
+    with pq.ParquetFile(path) as source:
+        for groups in ([0, 1, 2], [2], [1, 2]):
+            cache = ColumnCache(1 << 20)
+            for name in ("d", "none"):
+                read = cache.read(path, source, groups, [name]).column(name)
+                assert read.cast(column.type).equals(source.read_row_groups(groups, [name])[name])
+                assert read.type.bit_width == 8 * kept
 
 
 def test_only_what_is_not_held_is_read(files: list[str]) -> None:

@@ -1,6 +1,7 @@
 """Decoded columns of data files, kept in memory for whoever looks through them next.
 
-Law: a data file never changes once it is written, so what was decoded of it stays right.
+Law: a data file never changes once it is written, so what was decoded of it stays right. Decimals of
+up to 18 digits are kept in 8 bytes, half of what Arrow reads them into: who takes some rows widens these.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -61,7 +63,7 @@ class ColumnCache:
         names: Sequence[str],
         taken: Taken | None = None,
     ) -> pa.Table:
-        """The columns of these row groups, one after the other."""
+        """The columns of these row groups, one after the other, in the types they are kept in."""
         if not names:
             return source.read_row_groups(groups, [])
         found = self._held(path, groups, names)
@@ -77,7 +79,7 @@ class ColumnCache:
         arrays = [
             pa.chunked_array(
                 [chunk for group in groups for chunk in found[path, group, name] or ()],
-                schema.field(name).type,
+                _narrow(schema.field(name).type),
             )
             for name in names
         ]
@@ -99,6 +101,7 @@ class ColumnCache:
         self, path: str, source: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]
     ) -> dict[_Place, list[pa.Array]]:
         rows = source.read_row_groups(groups, names)
+        rows = pa.table({name: _narrowed(rows.column(name)) for name in names})
         found = {}
         start = 0
         for group in groups:
@@ -127,6 +130,34 @@ class ColumnCache:
             for place in read.places:
                 if self._chunks.get(place, (None,))[0] == number:
                     del self._chunks[place]
+
+
+_DIGITS = 18
+"""A decimal of no more has a value of 64 bits, whatever its scale."""
+
+
+def _narrow(type: pa.DataType) -> pa.DataType:
+    if pa.types.is_decimal128(type) and type.precision <= _DIGITS:
+        return pa.decimal64(type.precision, type.scale)
+    return type
+
+
+def _narrowed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    type = _narrow(column.type)
+    if type == column.type:
+        return column
+    return pa.chunked_array([_low_words(chunk, type) for chunk in column.chunks], type)
+
+
+def _low_words(chunk: pa.Array, type: pa.DataType) -> pa.Array:
+    """The lower half of each value; a cast would test what the type already says."""
+    _, words = chunk.buffers()
+    low = np.frombuffer(words, np.dtype("<i8"))[::2][chunk.offset : chunk.offset + len(chunk)]
+    known = None
+    if chunk.null_count:
+        bits = np.packbits(chunk.is_valid().to_numpy(False), bitorder="little")
+        known = pa.py_buffer(bits)
+    return pa.Array.from_buffers(type, len(chunk), [known, pa.py_buffer(low.copy())])
 
 
 COLUMNS = ColumnCache(1 << 30)
