@@ -110,7 +110,7 @@ class Settings:
     cache_bytes: int = field(default_factory=_eighth)
     """Decoded columns kept in memory; one cache for all lakes of a process, the newest lake sets it.
     By default an eighth of the memory that the process may use, at most 4 GiB."""
-    local_rows: int = 500_000
+    local_rows: int = 1_000_000
     """A delta that reads no more rows than this is computed in this process where that is proven to
     be Spark's answer; 0: always on Spark."""
     fast_path_bytes: int = 64 << 20

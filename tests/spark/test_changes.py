@@ -84,19 +84,35 @@ def test_small_changes_of_large_files_open_no_file(files):
     assert changes(files, "t", start)[(20, "v20", 10.0)] == -1
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_rows_are_kept_if_they_can_be_packed(spark, tmp_path, kept):
+ALIKE, RANDOM = "'the same'", "concat_ws('', uuid(), uuid(), uuid())"
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "kept"),
+    [(ALIKE, 50_000, True), (RANDOM, 50_000, False), (ALIKE, 19_999, False)],
+    ids=["alike", "random", "too many"],
+)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE t SET v = upper(v) WHERE id % 3 = 0",
+        "MERGE INTO t USING (SELECT 3 * id AS id FROM range(20000)) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = upper(v)",
+    ],
+    ids=["update", "merge"],
+)
+def test_rows_of_a_larger_statement_are_kept_packed(spark, tmp_path, statement, text, most, kept):
     """Rows that are alike take a fraction of their bytes in the catalog; random ones do not."""
-    text = "'the same'" if kept else "concat_ws('', uuid(), uuid(), uuid())"
-    settings = Settings(inline_bytes=1 << 18)
+    settings = Settings(inline_bytes=1 << 18, inline_delete_limit=most)
     with connect(tmp_path / "lake", spark=spark, settings=settings) as lake:
         lake.sql(f"CREATE TABLE t AS SELECT id, {text} AS v FROM range(60000)")
         start = lake.version
-        assert lake.sql("UPDATE t SET v = upper(v) WHERE id % 3 = 0") == 20_000
-        assert (lake.change_summary("t", start).bytes < 1 << 20) is kept
-        old = lake.changes("t", start).where("__weight < 0")
+        assert lake.sql(statement) == 20_000
+        plan = lake._catalog.changes("t", start, lake.version)
+        assert (not any(change.weight < 0 for change in plan.files)) is kept
+        old = lake.changes("t", start).where("__weight < 0").drop("__weight")
         was = lake.table("t", version=start).where("id % 3 = 0")
-        assert old.drop("__weight").exceptAll(was).count() == 0
+        assert old.exceptAll(was).count() == 0
         assert old.count() == 20_000
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +22,8 @@ def write(path: Path, start: int = 0) -> str:
     numbers = range(start, start + GROUPS * ROWS)
     rows = pa.table(
         {
-            "number": pa.array(numbers, pa.int64()),
+            # Too large to be kept in fewer bytes.
+            "number": pa.array([n + (1 << 40) for n in numbers], pa.int64()),
             "text": [f"text {n}" if n % 7 else None for n in numbers],
             "pair": [{"a": n, "b": str(n)} for n in numbers],
             "list": [[n] * (n % 3) for n in numbers],
@@ -63,21 +64,41 @@ def test_what_is_held_is_what_the_file_says(
         assert cache.bytes == sum(read.bytes for read in cache._reads.values())
 
 
-@pytest.mark.parametrize(("digits", "kept"), [(1, 8), (18, 8), (19, 16), (38, 16)])
-def test_decimals_are_kept_in_few_bytes(tmp_path: Path, digits: int, kept: int) -> None:
-    most = Decimal(10**digits - 1)
-    values = [most, most.copy_negate(), None, Decimal(0), Decimal(-1)] * 40
-    column = pa.chunked_array([values[:90], values[90:]], pa.decimal128(digits, 0))
-    path = str(tmp_path / "decimals.parquet")
-    rows = pa.table({"d": column, "none": pa.nulls(200, column.type)})
-    pq.write_table(rows, path, row_group_size=70)
+HALF, WORD = 10**9 - 1, 10**18 - 1
+
+
+@pytest.mark.parametrize(
+    ("type", "most", "bits"),
+    [
+        *((pa.decimal128(*digits), HALF, 32) for digits in ((9, 0), (10, 2), (18, 18), (12, 10))),
+        *((pa.decimal128(18, scale), most, 64) for scale in (0, 18) for most in (HALF + 1, WORD)),
+        (pa.decimal128(4, 2), 9_999, 32),
+        (pa.decimal128(19, 0), 1, 128),
+        (pa.decimal128(38, 10), 10**38 - 1, 128),
+        (pa.int64(), (1 << 31) - 1, 32),
+        (pa.int64(), 1 << 31, 64),
+        (pa.int32(), 5, 32),
+        (pa.float64(), 5, 64),
+    ],
+)
+def test_values_are_kept_in_as_few_bytes_as_they_need(
+    tmp_path: Path, type: pa.DataType, most: int, bits: int
+) -> None:
+    """Whatever is read together: the second of three row groups has small values only."""
+    values = [most, None, -most, 0, *[1, None, -1, 0], *[most, None, 7, most]]
+    if pa.types.is_decimal(type):
+        exact = Context(prec=60)
+        values = [n if n is None else Decimal(n).scaleb(-type.scale, exact) for n in values]
+    rows = pa.table({"n": pa.array(values, type), "none": pa.nulls(len(values), type)})
+    path = str(tmp_path / "numbers.parquet")
+    pq.write_table(rows, path, row_group_size=4)
     with pq.ParquetFile(path) as source:
-        for groups in ([0, 1, 2], [2], [1, 2]):
-            cache = ColumnCache(1 << 20)
-            for name in ("d", "none"):
+        cache = ColumnCache(1 << 20)
+        for groups in ([0], [1], [2], [0, 1, 2], [1, 2]):
+            for name in rows.column_names:
                 read = cache.read(path, source, groups, [name]).column(name)
-                assert read.cast(column.type).equals(source.read_row_groups(groups, [name])[name])
-                assert read.type.bit_width == 8 * kept
+                assert read.cast(type).equals(source.read_row_groups(groups, [name])[name])
+                assert read.type.bit_width == bits or name == "none" or groups == [1]
 
 
 def test_only_what_is_not_held_is_read(files: list[str]) -> None:

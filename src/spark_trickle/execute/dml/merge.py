@@ -245,7 +245,7 @@ class MergeRunner:
                     staged = WaitingRows(rows=part if keep else part.drop([ROW]))
                     self.writer.insert(self.target.table, staged)
             return deleted + int(rows.column(ROW).null_count)
-        with held(acted.drop(*self._old)) as same_rows:
+        with held(acted) as same_rows:
             with spark_errors():
                 found = same_rows.groupBy(_CLAUSE).count().collect()
             counts: dict[int, int] = {row[0]: row[1] for row in found}
@@ -258,8 +258,8 @@ class MergeRunner:
                 numbers = self._numbers(kind)
                 count = sum(counts.get(k, 0) for k in numbers)
                 if count:
-                    part = same_rows.where(same_rows[_CLAUSE].isin(numbers)).drop(KEY, _CLAUSE)
-                    part = part if keep else part.drop(ROW)
+                    part = same_rows.where(same_rows[_CLAUSE].isin(numbers))
+                    part = part.drop(KEY, _CLAUSE, *self._old, *(() if keep else (ROW,)))
                     files = tuple(self.writer.write_files(self.target.table, part, count))
                     self.writer.insert(self.target.table, WaitingRows(files=files))
         return gone.rows + new

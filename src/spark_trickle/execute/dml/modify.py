@@ -158,12 +158,12 @@ def affected(
         if rows is not None:
             gone = at_places(rows.select([KEY, ROW, *old]))
             return gone, WaitingRows(rows=rows.drop([KEY, *old]))
-        changed = assign(frame, target.table, given, keep=(KEY, ROW))
-        with held(changed) as same_rows:
+        with held(frame) as same_rows:
             with spark_errors():
                 count = same_rows.count()
             gone = places.find(same_rows, count)
-            files = writer.write_files(target.table, same_rows.drop(KEY), count)
+            changed = assign(same_rows, target.table, given, keep=(ROW,))
+            files = writer.write_files(target.table, changed, count)
         return gone, WaitingRows(files=tuple(files))
     except ExecutionError as error:
         raise misfit(frame, target.table, given, error) from None

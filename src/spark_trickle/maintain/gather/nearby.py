@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.compile import PartDelta
-from spark_trickle.delta.keys.needs import KeyBounds, Need, Origins
+from spark_trickle.delta.keys.needs import KeyBounds, Need, Origins, by_deltas
 from spark_trickle.ir.types import Side
 from spark_trickle.ir.walk import scans
 from spark_trickle.maintain.gather.finding import may_pass
@@ -24,8 +24,8 @@ from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.search import Restriction, meets
 from spark_trickle.storage.records import WEIGHT, Table
 
-_TENTH = 10
-"""A source that nothing ties to a delta is near as a whole if it has a tenth of the rows, or fewer,
+_HALF = 2
+"""A source that nothing ties to a delta is near as a whole if it has half of the rows, or fewer,
 that may be near."""
 CUT = 1_000
 """A delta of so few rows is not worth cutting down."""
@@ -86,7 +86,7 @@ def nearby(
     """
     for need in needs:
         endless = need.side is not Side.DELTA and not need.keys
-        if endless and finder.expected(need.source, {}) > most // _TENTH:
+        if endless and finder.expected(need.source, {}) > most // _HALF:
             return None
     search = _Search(needs, deltas, finder, most)
     while search.waiting:
@@ -131,7 +131,7 @@ class _Search:
             for number, restriction in restrictions.items()
         }
         tied = {n for n in self.waiting if restrictions[n] or not self._needs[n].keys}
-        whole = self._most // _TENTH
+        whole = self._most // _HALF
         for waiting, limit in ((tied, self._tight), (tied, self._most), (self.waiting, whole)):
             ready = [number for number in waiting if expected[number] <= limit]
             if ready:
@@ -189,6 +189,33 @@ class _Search:
             self.waiting.remove(number)
         self.found.setdefault(source, []).append(rows.filter(pa.array(needed[: rows.num_rows])))
         return True
+
+
+def told(
+    needs: Sequence[Need], deltas: Mapping[str, object], source: str, side: Side
+) -> list[Restriction]:
+    """The values that rows of a source must have to be needed, where deltas tell; [] if not."""
+    restrictions: list[Restriction] = []
+    for keys in by_deltas(needs).get((source, side)) or ():
+        restriction = {}
+        for column, bounds in keys.items():
+            known = [_in_deltas(needs, deltas, origins) for origins in bounds]
+            if values := [each for each in known if each is not None]:
+                restriction[column] = min(values, key=len)
+        if not restriction:
+            return []
+        restrictions.append(restriction)
+    return restrictions
+
+
+def _in_deltas(
+    needs: Sequence[Need], deltas: Mapping[str, object], origins: Origins
+) -> pa.Array | None:
+    found = [(deltas.get(needs[number].source), column) for number, column in origins]
+    parts = [rows.column(column) for rows, column in found if isinstance(rows, pa.Table)]
+    if len(parts) < len(found) or any(inexact(part.type) for part in parts):
+        return None
+    return distinct(parts)
 
 
 def _sieved(rows: pa.Table, need: Need) -> pa.Table:

@@ -10,7 +10,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from spark_trickle.compile import CompiledQuery, PartDelta, render
-from spark_trickle.delta.keys.needs import Need, Origins, by_deltas
 from spark_trickle.delta.reserve import TOGETHER, Reserve
 from spark_trickle.delta.segment import RESULT, Part
 from spark_trickle.delta.views import viewed
@@ -26,9 +25,8 @@ from spark_trickle.maintain.gather.nearby import (
     Nearby,
     columns_read,
     countable,
-    distinct,
-    inexact,
     nearby,
+    told,
 )
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.maintain.refresh.job import Pinned
@@ -116,7 +114,7 @@ class Computation:
             if stored.single:
                 one_row(stored.table, self._scan(delta.part.name, Side.BEFORE).rows)
             if self.reserve is None or delta.part.name not in TOGETHER:
-                self._apply(delta.part.name, self._exactly(delta))
+                self._apply(delta.part.name, self._exactly(self._of_moved(delta, insert_only)))
         if self.reserve is not None:
             self._move(self.reserve, frozenset(changed) | self.applied.keys(), insert_only)
 
@@ -125,6 +123,15 @@ class Computation:
             return only_inserted(self._deltas[name])
         plan = self.sources[name].changes
         return plan is not None and plan.insert_only
+
+    def _of_moved(self, delta: PartDelta, insert_only: frozenset[str]) -> PartDelta:
+        """The delta without terms of parts that might have changed and did not."""
+        known = {n: rows for n, rows in self._deltas.items() if isinstance(rows, pa.Table)}
+        idle = {name for name in delta.changed & known.keys() if not known[name].num_rows}
+        if not idle:
+            return delta
+        moved = delta.changed - idle
+        return self.compiled.part_delta(delta.part, moved, insert_only & moved) or delta
 
     def _exactly(self, delta: PartDelta) -> Rows:
         """The delta of a part; by recomputing its groups where a sum over the changes overflows:
@@ -147,7 +154,7 @@ class Computation:
             return self._compute_nearby(delta, near)
 
         restrictions = {
-            (scan.source, scan.side): self._restrictions(delta.needs, scan.source, scan.side)
+            (scan.source, scan.side): told(delta.needs, self._deltas, scan.source, scan.side)
             for scan in scans(delta.plan)
         }
         self._reads(restrictions)
@@ -376,24 +383,3 @@ class Computation:
         if source in self.stored:
             return self.stored[source].table
         return self.sources[self.timed[source].source if source in self.timed else source].table
-
-    def _restrictions(self, needs: Sequence[Need], source: str, side: Side) -> list[Restriction]:
-        """The values that rows must have to be needed, where they are known here; [] if not."""
-        restrictions: list[Restriction] = []
-        for keys in by_deltas(needs).get((source, side)) or ():
-            restriction = {}
-            for column, bounds in keys.items():
-                known = [self._values_at(needs, origins) for origins in bounds]
-                if values := [each for each in known if each is not None]:
-                    restriction[column] = min(values, key=len)
-            if not restriction:
-                return []
-            restrictions.append(restriction)
-        return restrictions
-
-    def _values_at(self, needs: Sequence[Need], origins: Origins) -> pa.Array | None:
-        found = [(self._deltas.get(needs[number].source), column) for number, column in origins]
-        parts = [rows.column(c) for rows, c in found if isinstance(rows, pa.Table)]
-        if len(parts) < len(found) or any(inexact(part.type) for part in parts):
-            return None
-        return distinct(parts)

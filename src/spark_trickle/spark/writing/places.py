@@ -21,10 +21,12 @@ from spark_trickle.spark.writing.deletes import DeathWriter
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.records import ROW_ID, ScanPlan
 from spark_trickle.storage.versions.deaths import DeathFile
-from spark_trickle.storage.versions.preimages import FILE, POSITION, remember
+from spark_trickle.storage.versions.preimages import FILE, PACKED, POSITION, remember
 from spark_trickle.storage.versions.transaction import Transaction
 
 OLD = "__trickle_old"
+_DECODED = 4
+"""About so many times the bytes of a file's rows are those of the same rows in memory."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,11 @@ class Places:
     def find(self, places: DataFrame, rows: int | None = None) -> Gone:
         """The rows whose places (KEY, ROW) a frame has; ``rows``: how many at most, if that is known.
 
-        Of many, the delete files are written now and wait for the commit.
+        Of many, the delete files are written now and wait for the commit. Of few, the rows as they
+        were come along, if the frame has them and they may be worth keeping.
         """
-        places = places.select(KEY, ROW)
+        old = [name for name in places.columns if name.startswith(OLD) and self._kept(rows)]
+        places = places.select(KEY, ROW, *old)
         with spark_errors():
             if (self._plan.rows if rows is None else rows) <= self._most:
                 return at_places(places.toArrow())
@@ -75,6 +79,13 @@ class Places:
                 if few.num_rows <= self._most:
                     return at_places(few)
             return self._many(places, rows)
+
+    def _kept(self, rows: int | None) -> bool:
+        """Whether so many rows can be expected to be kept: decoded, they are larger than in files."""
+        if rows is None or rows > self._most:
+            return False
+        each = _DECODED * self._plan.bytes // max(1, self._plan.rows)
+        return rows * each <= PACKED * self._most_bytes
 
     def _many(self, places: DataFrame, rows: int | None) -> Gone:
         ids = pa.chunked_array([], pa.int64())

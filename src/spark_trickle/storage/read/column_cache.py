@@ -1,7 +1,7 @@
 """Decoded columns of data files, kept in memory for whoever looks through them next.
 
-Law: a data file never changes once it is written, so what was decoded of it stays right. Decimals of
-up to 18 digits are kept in 8 bytes, half of what Arrow reads them into: who takes some rows widens these.
+Law: a data file never changes once it is written, so what was decoded of it stays right. Integers and
+decimals are kept in as few bytes as their values need: whoever takes some of the rows widens these.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from threading import Lock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_trickle.storage.files import parquet
@@ -77,9 +78,9 @@ class ColumnCache:
                 taken.bytes += parquet.column_bytes(source.metadata, numbers, columns)
         schema = source.schema_arrow
         arrays = [
-            pa.chunked_array(
+            _together(
                 [chunk for group in groups for chunk in found[path, group, name] or ()],
-                _narrow(schema.field(name).type),
+                schema.field(name).type,
             )
             for name in names
         ]
@@ -132,32 +133,57 @@ class ColumnCache:
                     del self._chunks[place]
 
 
-_DIGITS = 18
-"""A decimal of no more has a value of 64 bits, whatever its scale."""
-
-
-def _narrow(type: pa.DataType) -> pa.DataType:
-    if pa.types.is_decimal128(type) and type.precision <= _DIGITS:
-        return pa.decimal64(type.precision, type.scale)
-    return type
+_WORD, _HALF = 18, 9
+"""A decimal of no more digits has a value of 64 bits, or of 32, whatever its scale."""
 
 
 def _narrowed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    type = _narrow(column.type)
-    if type == column.type:
-        return column
-    return pa.chunked_array([_low_words(chunk, type) for chunk in column.chunks], type)
+    """The column in the narrowest type that all its values have."""
+    if column.type == pa.int64():
+        low, high = pc.min_max(column).as_py().values()
+        fits = low is None or (low >= -(1 << 31) and high < 1 << 31)
+        return column.cast(pa.int32()) if fits else column
+    if pa.types.is_decimal128(column.type) and column.type.precision <= _WORD:
+        return _decimals(column)
+    return column
 
 
-def _low_words(chunk: pa.Array, type: pa.DataType) -> pa.Array:
-    """The lower half of each value; a cast would test what the type already says."""
+def _decimals(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    words = [_low_words(chunk) for chunk in column.chunks]
+    least = 10**_HALF
+    few = all(not len(each) or (each.min() > -least and each.max() < least) for each in words)
+    precision, scale = column.type.precision, column.type.scale
+    type = pa.decimal32(min(precision, _HALF), scale) if few else pa.decimal64(precision, scale)
+    kind = np.dtype("<i4" if few else "<i8")
+    chunks = [
+        pa.Array.from_buffers(type, len(chunk), [_known(chunk), pa.py_buffer(each.astype(kind))])
+        for chunk, each in zip(column.chunks, words, strict=True)
+    ]
+    return pa.chunked_array(chunks, type)
+
+
+def _low_words(chunk: pa.Array) -> np.ndarray:
+    """The lower half of each value, which has all its bits; 0 for NULL."""
     _, words = chunk.buffers()
     low = np.frombuffer(words, np.dtype("<i8"))[::2][chunk.offset : chunk.offset + len(chunk)]
-    known = None
-    if chunk.null_count:
-        bits = np.packbits(chunk.is_valid().to_numpy(False), bitorder="little")
-        known = pa.py_buffer(bits)
-    return pa.Array.from_buffers(type, len(chunk), [known, pa.py_buffer(low.copy())])
+    return np.where(chunk.is_valid().to_numpy(False), low, 0) if chunk.null_count else low
+
+
+def _known(chunk: pa.Array) -> pa.Buffer | None:
+    """The bits that tell values from NULL; a cast of the array would test what is known already."""
+    if not chunk.null_count:
+        return None
+    return pa.py_buffer(np.packbits(chunk.is_valid().to_numpy(False), bitorder="little"))
+
+
+def _together(chunks: Sequence[pa.Array], type: pa.DataType) -> pa.ChunkedArray:
+    """Chunks that may have been narrowed differently; ``type`` is that of the file."""
+    types = {chunk.type for chunk in chunks} or {type}
+    if len(types) > 1:
+        widest = max(types, key=lambda each: each.bit_width)
+        chunks = [chunk.cast(widest) for chunk in chunks]
+        types = {widest}
+    return pa.chunked_array(chunks, types.pop())
 
 
 COLUMNS = ColumnCache(1 << 30)

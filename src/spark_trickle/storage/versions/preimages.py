@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TABLE = "trickle_deleted_rows"
 FILE = "file"
 POSITION = "position"
-_PACKED = 16
+PACKED = 16
 """Rows that take more than so many times what may be kept are not packed: hardly any shrink so far."""
 
 
@@ -35,7 +35,7 @@ def remember(tx: Transaction, table: Table, deleted: pa.Table, most: int) -> Non
     """
     # Rows of a file that the transaction itself staged were never in any version.
     deleted = deleted.filter(pc.greater_equal(deleted.column(FILE), 0))
-    if table.id < 0 or not deleted.num_rows or deleted.nbytes > _PACKED * most:
+    if table.id < 0 or not deleted.num_rows or deleted.nbytes > PACKED * most:
         return
     ids = [str(column.id) for column in table.columns]
     named = deleted.select([FILE, POSITION, ROW_ID, *(c.name for c in table.columns)])
