@@ -41,6 +41,9 @@ class Limits:
     read_files: int = 1_000
     """Of more files not even the footers are read here: Spark finds what goes, what changed, and what
     is near a delta."""
+    sampled_bytes: int = 32 << 20
+    """How many values a column has is estimated from row groups of no more bytes; if none is so small,
+    it is guessed."""
     shipped_rows: int = 2_000
     """Changes of more rows are not handed to Spark from memory: it reads their files."""
     written_bytes: int = 256 << 20

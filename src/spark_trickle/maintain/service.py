@@ -72,6 +72,7 @@ class StreamTables:
         self.followers = Followers(self._refresher)
         self.fast = FastPaths(self._refresher)
         self.history_rows = engine.settings.history_rows
+        self.distinct = engine.catalog.distinct
         with self._catalog.reading() as connection:
             unbound = has_unbound(connection)
         if unbound:

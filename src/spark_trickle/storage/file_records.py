@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
@@ -73,6 +74,21 @@ class DataFile:
         return self.inserted_after is not None or self.inserted_through is not None
 
 
+def spread(sizes: Sequence[int] | np.ndarray, count: int) -> list[tuple[int, float]]:
+    """Points at even distances over things of these sizes: in which of them each is, and how far in it.
+
+    A thing that is twice as large is met twice as often.
+    """
+    ends = np.cumsum(sizes)
+    if not len(ends) or not ends[-1]:
+        return []
+    points = (np.arange(count) + 0.5) * ends[-1] / count
+    places = np.searchsorted(ends, points, side="right")
+    starts = ends[places] - np.asarray(sizes)[places]
+    shares = (points - starts) / np.asarray(sizes)[places]
+    return list(zip(places.tolist(), shares.tolist(), strict=True))
+
+
 class Files(Sequence[DataFile]):
     """Very many files: what is asked of all of them is answered without a look at each."""
 
@@ -92,6 +108,10 @@ class Files(Sequence[DataFile]):
     @abstractmethod
     def find(self, ids: Iterable[int]) -> dict[int, DataFile]:
         """Those with these ids."""
+
+    @abstractmethod
+    def spread(self, count: int) -> list[tuple[DataFile, float]]:
+        """Those at so many points, at even distances over all rows, and how far in it each point is."""
 
     @abstractmethod
     def ends(self, column: Column) -> tuple[Any, Any]:

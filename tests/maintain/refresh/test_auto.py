@@ -38,7 +38,7 @@ def test_a_dimension_has_more_to_read_than_facts(star: Lake) -> None:
         stream = star._streams.get("sales")
         compiled = refresher.compile(stream)
         pinned = refresher._pin(stream, compiled, "AUTO", star.version)
-        return strategy.share_read(compiled, pinned)
+        return strategy.share_read(compiled, pinned, star._catalog.distinct.known)
 
     assert share() is None, "nothing changed"
     star.sql("INSERT INTO facts VALUES (-1, 1, 7)")

@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from spark_trickle.storage.manifest.distinct import SMALL, DistinctCounts
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.read.search import Restriction, meets, search
-from spark_trickle.storage.records import ScanPlan
+from spark_trickle.storage.records import Column, ScanPlan
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
@@ -155,6 +156,8 @@ class ScanFinder:
     run: Run
     plans: Mapping[str, ScanPlan]
     columns: Mapping[str, tuple[str, ...]]
+    counts: DistinctCounts | None = None
+    """What is known of the values of columns; without it their number is guessed."""
     _held: dict[str, pa.Table] = field(default_factory=dict)
 
     def cost(self, source: str) -> int:
@@ -164,8 +167,18 @@ class ScanFinder:
     def expected(self, source: str, restriction: Restriction) -> float:
         """As if the values were spread evenly over those that the column may have."""
         plan = self.plans[source]
-        shares = [len(values) / domain(plan, name) for name, values in restriction.items()]
+        shares = [
+            len(values) / domain(plan, name, self._distinct) for name, values in restriction.items()
+        ]
         return plan.rows * min([1.0, *shares])
+
+    def _distinct(self, plan: ScanPlan, column: Column) -> int | None:
+        if self.counts is None:
+            return None
+        taken = Taken()
+        found = self.counts.count(plan, column, self.run.limits.sampled_bytes, taken)
+        self.run.note_read(taken.rows, taken.bytes)
+        return found
 
     def find(self, source: str, restrictions: Sequence[Restriction], most: int) -> pa.Table | None:
         """The rows that meet one of the restrictions; None if they are more than ``most``, or too large."""
@@ -208,18 +221,36 @@ def pruned(plan: ScanPlan, restrictions: Sequence[Restriction]) -> ScanPlan:
     return plan if len(plan.files) < 2 else plan.prune_to_any(restrictions)
 
 
-def domain(plan: ScanPlan, name: str) -> float:
-    """About how many values a column may have: those between its ends, if they can be counted."""
+Distinct = Callable[[ScanPlan, Column], int | None]
+"""How many values a column has; None: nobody knows."""
+
+
+def domain(plan: ScanPlan, name: str, distinct: Distinct) -> float:
+    """About how many values a column has: as many as rows if it is the key, else as was estimated, and
+    no more than there are between its ends. Where nothing is known, ten rows have one value."""
     column = plan.table.column(name)
     assert column is not None
+    rows = max(1.0, plan.rows)
+    if [key.lower() for key in plan.table.primary_key] == [column.name.lower()]:
+        return rows
+    width = _width(plan, column)
+    if width is not None and width <= 2:
+        return width
+    counted = distinct(plan, column) if rows > SMALL else None
+    if counted is not None:
+        return max(1.0, min(rows, counted, width or rows))
+    return max(1.0, rows / 10) if width is None else width
+
+
+def _width(plan: ScanPlan, column: Column) -> float | None:
+    """How many values there are between the ends of a column, if they can be counted."""
     low, high = plan.ends(column)
-    guess = max(1.0, plan.rows / 10)
     if low is None or high is None:
-        return guess
+        return None
     if isinstance(low, bool):
         return 2.0
     if column.type == "date":
         return float(high - low + 1)
     if isinstance(low, int) and not column.type.startswith("timestamp"):
         return min(float(high - low + 1), max(1.0, plan.rows))
-    return guess
+    return None

@@ -53,7 +53,7 @@ class StreamTableParticipant:
         service, written = self.service(), _written(tx)
         if not (tx.notes.keys() - {NOTE}) and not _reached(tx, written):
             tx.note(NOTE, [])
-            return (_recorder((), set(), written, service.history_rows),)
+            return (_recorder((), set(), written, service),)
         streams = service.followed()
         folded = service.fast.choose(tx, streams)
         for follower in folded:  # what was computed for a read is done anew under the lock
@@ -69,7 +69,7 @@ class StreamTableParticipant:
             for table in each.sources:
                 if table.id >= 0:
                     tx.read(table)
-        return (_recorder(kept, late, _written(tx), service.history_rows),)
+        return (_recorder(kept, late, _written(tx), service),)
 
     def under_lock(self, tx: Transaction, connection: Connection, newest: int) -> Late:
         """Fold the changes into the groups of those stream tables that are kept so."""
@@ -98,7 +98,9 @@ def _with_reason(kept: Kept, refused: NoFastPath | None) -> Kept:
     return replace(kept, report=replace(kept.report, reason=f"{refused.code}: {refused.reason}"))
 
 
-def _recorder(kept: Sequence[Kept], late: set[str], written: dict[str, str], keep: int) -> Record:
+def _recorder(
+    kept: Sequence[Kept], late: set[str], written: dict[str, str], service: StreamTables
+) -> Record:
     """Writes frontiers and history, if these are all IMMEDIATE stream tables that were to be kept."""
     ours = late | {each.stream.uuid for each in kept}
 
@@ -115,7 +117,9 @@ def _recorder(kept: Sequence[Kept], late: set[str], written: dict[str, str], kee
             before = {name: (b, version) for name, (b, _) in each.report.sources.items()}
             report = replace(each.report, version=version, sources=before)
             finals.append((each.stream, each.moved.at(version), report))
-        save_refreshes(connection, finals, keep)
+        save_refreshes(connection, finals, service.history_rows)
+        if kept and service.distinct.unsaved:
+            service.distinct.save(connection)
 
     return record
 

@@ -238,7 +238,7 @@ class Computation:
         if not all(countable(plans[name].table, columns[name]) for name in read):
             return None
         known = {n: rows for n, rows in self._deltas.items() if isinstance(rows, pa.Table)}
-        finder = ScanFinder(self.run, plans, columns)
+        finder = ScanFinder(self.run, plans, columns, self.catalog.distinct)
         return nearby(read, delta.needs, known, finder, self.run.limits.near_rows)
 
     def _moved(self, source: str) -> bool:

@@ -26,6 +26,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.define.compiling import Compiler
+from spark_trickle.maintain.gather.finding import Distinct
 from spark_trickle.maintain.records import own
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.history import RefreshReport, add_history
@@ -54,6 +55,7 @@ from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.storage.faults import reach
+from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.versions.state import State
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
@@ -154,9 +156,11 @@ class Refresher:
             report = with_clocks(report, pinned, moved)
         if self._idle(stream, asked, compiled.volatile, pinned) and not report.delta_rows:
             return nothing(stream, pinned, moved, report, phases)
-        choice = self._choose(stream, asked, compiled, pinned, report)
+        taken = Taken()
+        choice = self._choose(stream, asked, compiled, pinned, report, self._counted(taken))
         phases.end("choose")
         with self.running(stream, tx) as run:
+            run.note_read(taken.rows, taken.bytes)
             phases.end("start")
             job = RefreshJob(stream, compiled, choice, pinned, phases, report, moved)
             work = partial(_filled, self.engine, job, tx, run)
@@ -202,6 +206,8 @@ class Refresher:
             finals = [each.committed(version, written, share) for each in staged]
             save_refreshes(connection, finals, self.engine.settings.history_rows)
             own.wrote(connection, [s.stream.uuid for s in staged if s.changed], version)
+            if self.engine.catalog.distinct.unsaved:
+                self.engine.catalog.distinct.save(connection)
             reports[:] = [report for _, _, report in finals]
             reach("refresh-recorded")
 
@@ -218,16 +224,17 @@ class Refresher:
         version = self.engine.catalog.version()
         compiled = self.compile(stream)
         pinned = self._pin(stream, compiled, stream.refresh_mode, version)
+        known = self.engine.catalog.distinct.known
         report = first_report(stream, stream.refresh_mode, pinned, Phases())
         try:
             moved = clocks(compiled.timed, _clock(stream), self.now(), by_rule(stream.meaning))
         except NotHere:  # nothing is asked of Spark for this: rows may have crossed
-            return self._choose(stream, stream.refresh_mode, compiled, pinned, report)
+            return self._choose(stream, stream.refresh_mode, compiled, pinned, report, known)
         report = with_clocks(report, pinned, moved)
         idle = self._idle(stream, stream.refresh_mode, compiled.volatile, pinned)
         if idle and not report.delta_rows:
             return NOTHING
-        return self._choose(stream, stream.refresh_mode, compiled, pinned, report)
+        return self._choose(stream, stream.refresh_mode, compiled, pinned, report, known)
 
     def _idle(
         self, stream: StreamTable, asked: str, volatile: bool, pinned: Mapping[str, Pinned]
@@ -299,9 +306,16 @@ class Refresher:
         compiled: CompiledQuery,
         pinned: Mapping[str, Pinned],
         report: RefreshReport,
+        distinct: Distinct,
     ) -> Choice:
         found = ruled(stream, asked, compiled, pinned)
-        return found or cheapest(self.engine.catalog, stream, compiled, pinned, report)
+        return found or cheapest(self.engine.catalog, stream, compiled, pinned, report, distinct)
+
+    def _counted(self, taken: Taken) -> Distinct:
+        """Counts the values of a column; what it reads for that is added to ``taken``."""
+        catalog = self.engine.catalog
+        most = catalog.settings.limits.sampled_bytes
+        return lambda plan, column: catalog.distinct.count(plan, column, most, taken)
 
     def note_failure(self, stream: StreamTable, asked: str, error: Exception) -> RefreshReport:
         """Remember the error; a breach of an invariant takes the table out of service that it is of,

@@ -27,7 +27,7 @@ from math import exp, log
 from spark_trickle.compile import CompiledQuery
 from spark_trickle.delta.keys.needs import Need
 from spark_trickle.ir.types import Side
-from spark_trickle.maintain.gather.finding import domain
+from spark_trickle.maintain.gather.finding import Distinct, domain
 from spark_trickle.maintain.records.history import RefreshReport, measured
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.job import Choice, Pinned, delta_mode, source_size
@@ -251,18 +251,21 @@ def cheapest(
     compiled: CompiledQuery,
     pinned: Mapping[str, Pinned],
     report: RefreshReport,
+    distinct: Distinct,
 ) -> Choice:
     """The way that AUTO goes."""
     with catalog.reading() as connection:
         history = measured(connection, stream.uuid)
-    reads = share_read(compiled, pinned)
+    reads = share_read(compiled, pinned, distinct)
     choice = choose(history, report.delta_rows, source_size(pinned)[0], reads)
     if choice.mode != "DIFFERENTIAL":
         return choice
     return Choice(delta_mode(compiled), choice.code, choice.text, choice.budget)
 
 
-def share_read(compiled: CompiledQuery, pinned: Mapping[str, Pinned]) -> float | None:
+def share_read(
+    compiled: CompiledQuery, pinned: Mapping[str, Pinned], distinct: Distinct
+) -> float | None:
     """About what a delta reads of all bytes of the sources, from metadata; None: nobody knows.
 
     The largest scan of the delta counts: of a source that equalities tie to changed rows as much
@@ -279,32 +282,33 @@ def share_read(compiled: CompiledQuery, pinned: Mapping[str, Pinned]) -> float |
         for need in delta.needs:
             plan = plans.get(need.source)
             if plan is not None and need.side is not Side.DELTA:
-                rows = _rows_needed(delta.needs, need, plans, pinned, frozenset())
+                rows = _Tied(delta.needs, plans, pinned, distinct).rows(need)
                 most = max(most, plan.bytes * rows / max(1, plan.rows))
     return most / total
 
 
-def _rows_needed(
-    needs: tuple[Need, ...],
-    need: Need,
-    plans: Mapping[str, ScanPlan],
-    pinned: Mapping[str, Pinned],
-    above: frozenset[int],
-) -> float:
-    """About how many rows a scan of the delta needs."""
-    if need.side is Side.DELTA:
-        return float(pinned[need.source].changed_rows) if need.source in pinned else 1.0
-    plan = plans.get(need.source)
-    if plan is None:  # a part that is stored: as small as what ties to it
-        return 1.0
-    shares = [1.0]
-    for column, bounds in need.keys.items():
-        for origins in bounds:
-            if any(number in above for number, _ in origins):
-                continue
-            values = sum(
-                _rows_needed(needs, needs[n], plans, pinned, above | {n})
-                for n in {n for n, _ in origins}
-            )
-            shares.append(values / domain(plan, column))
-    return plan.rows * min(shares)
+@dataclass(frozen=True)
+class _Tied:
+    """The scans of a delta, tied to each other by equalities."""
+
+    needs: tuple[Need, ...]
+    plans: Mapping[str, ScanPlan]
+    pinned: Mapping[str, Pinned]
+    distinct: Distinct
+
+    def rows(self, need: Need, above: frozenset[int] = frozenset()) -> float:
+        """About how many rows a scan needs; ``above``: the scans that it is asked for."""
+        if need.side is Side.DELTA:
+            changed = self.pinned.get(need.source)
+            return 1.0 if changed is None else float(changed.changed_rows)
+        plan = self.plans.get(need.source)
+        if plan is None:  # a part that is stored: as small as what ties to it
+            return 1.0
+        shares = [1.0]
+        for column, bounds in need.keys.items():
+            for origins in bounds:
+                scans = {number for number, _ in origins}
+                if not scans & above:
+                    values = sum(self.rows(self.needs[n], above | {n}) for n in scans)
+                    shares.append(values / domain(plan, column, self.distinct))
+        return plan.rows * min(shares)

@@ -34,6 +34,7 @@ from spark_trickle.storage.files.filesystem import (
     checked,
     same_folder,
 )
+from spark_trickle.storage.manifest.distinct import DistinctCounts
 from spark_trickle.storage.read.column_cache import COLUMNS
 from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName, View
 from spark_trickle.storage.versions.feed import Plans
@@ -57,6 +58,7 @@ class Catalog:
         self.planner = Planner(self.reading)
         self.last_moves = conflicts.LastMoves()
         self._plans = Plans(self.planner, self.last_moves)
+        self.distinct = DistinctCounts(self.reading)
         self.participants: list[Participant] = []
         """Take part in every transaction."""
         self.tending: list[Callable[[Mapping[int, Staged]], None]] = []

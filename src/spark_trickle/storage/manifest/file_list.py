@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_trickle.storage.catalog.structure import resolve
+from spark_trickle.storage.file_records import spread
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.manifest.columns import Numbers
 from spark_trickle.storage.manifest.pieces import FileRow, Piece, merged
@@ -125,6 +126,21 @@ class FileList(Files):
         for piece, places in self.parts:
             here = np.intersect1d(piece.places(wanted), places)
             found |= {file.id: file for file in self._files(piece, here)}
+        return found
+
+    def spread(self, count: int) -> list[tuple[DataFile, float]]:
+        sizes = [piece.seen[places] for piece, places in self.parts]
+        sizes.append(np.array([file.rows for file in self.others], np.int64))
+        starts = np.cumsum([0, *map(len, sizes)])
+        found = []
+        for number, share in spread(np.concatenate(sizes), count):
+            part = int(np.searchsorted(starts, number, side="right")) - 1
+            place = number - int(starts[part])
+            if part == len(self.parts):
+                found.append((self.others[place], share))
+            else:
+                piece, places = self.parts[part]
+                found += [(file, share) for file in self._files(piece, places[place : place + 1])]
         return found
 
     def ends(self, column: Column) -> tuple[Any, Any]:

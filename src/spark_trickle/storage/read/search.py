@@ -210,7 +210,7 @@ class _WorthReading:
         names = [self.names[column.id] for column in columns if column.id in self.names]
         return parquet.column_bytes(self.footer, numbers, names)
 
-    def batches(self, taken: Taken) -> Iterator[_Batch]:
+    def batches(self, taken: Taken) -> Iterator[Batch]:
         """The row groups, some at a time."""
         if not self.groups:
             return
@@ -219,7 +219,7 @@ class _WorthReading:
             self.table.files.parquet(self.file.path, self.footer) as source,
         ):
             for groups in _runs(self.groups):
-                yield _Batch(source, self.file, self.names, groups, taken)
+                yield Batch(source, self.file, self.names, groups, taken)
 
 
 def _worth_reading(table: Table, file: DataFile, wanted: Sequence[WantedValues]) -> _WorthReading:
@@ -234,7 +234,7 @@ _BATCH = 1_000_000
 
 
 @dataclass(frozen=True)
-class _Batch:
+class Batch:
     """Some row groups of an open file."""
 
     source: pq.ParquetFile

@@ -13,6 +13,7 @@ from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.structure import resolve, version_range
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem, as_folder
+from spark_trickle.storage.manifest import distinct
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.upkeep.compaction import Compacted, compact
 from spark_trickle.storage.upkeep.rewriting import Executors
@@ -190,6 +191,7 @@ def _forget_table(connection: Connection, table_id: int) -> None:
     for kind in (*_OF_TABLES, *_PER_TABLE):
         connection.execute(f"DELETE FROM ducklake_{kind} WHERE table_id = ?", (table_id,))
     connection.execute("DELETE FROM ducklake_tag WHERE object_id = ?", (table_id,))
+    distinct.forget(connection, table_id)
 
 
 def remove_orphans(catalog: Catalog, *, grace_seconds: float = 24 * 3600.0) -> int:
