@@ -37,21 +37,19 @@ def distinct_values(plan: ScanPlan, column: Column, most: int, taken: Taken) -> 
     return round(estimated(parts, total)) if parts else None
 
 
-def estimated(parts: Sequence[pa.Array], total: int) -> float:
+def estimated(parts: Sequence[pa.ChunkedArray], total: int) -> float:
     """The number of values among ``total`` rows, some row groups of which are known."""
     share = min(1.0, sum(map(len, parts)) / max(1, total))
+    numbers = _numbers(parts)
     if len(parts) == 1:
-        counts = _occurrences(parts[0])
-        found = len(counts) + _unseen(counts, len(parts[0]), share)
-    else:
-        values = [part.unique() for part in parts]
-        places = _numbers(pa.concat_arrays(values))
-        counts = np.bincount(places)
-        alone = np.split(counts[places] == 1, np.cumsum([len(each) for each in values])[:-1])
-        # The value at the edge of a row group goes on in the next one: it stands for no other value.
-        edges = sum(bool(each.any()) for each in alone)
-        found = len(counts) + _unseen(counts, len(parts), share, edges)
-    return min(found, float(max(total, len(counts))))
+        counts = np.bincount(numbers[0])
+        return min(len(counts) + _unseen(counts, len(parts[0]), share), max(total, len(counts)))
+    values = max(int(each.max()) for each in numbers) + 1
+    within = [np.bincount(each, minlength=values) > 0 for each in numbers]
+    counts = np.sum(within, axis=0)
+    # The value at the edge of a row group goes on in the next one: it stands for no other value.
+    edges = sum(bool((counts[marks] == 1).any()) for marks in within)
+    return min(values + _unseen(counts, len(parts), share, edges), max(total, values))
 
 
 def _unseen(counts: np.ndarray, samples: int, share: float, edges: int = 0) -> float:
@@ -64,14 +62,12 @@ def _unseen(counts: np.ndarray, samples: int, share: float, edges: int = 0) -> f
     return once * once / (2 * twice * more + once * share / (1 - share))
 
 
-def _occurrences(values: pa.Array) -> np.ndarray:
-    return np.bincount(_numbers(values))
-
-
-def _numbers(values: pa.Array) -> np.ndarray:
-    """Equal values have equal numbers, from 0 on."""
-    found: np.ndarray = values.dictionary_encode(null_encoding="encode").indices.to_numpy()
-    return found
+def _numbers(parts: Sequence[pa.ChunkedArray]) -> list[np.ndarray]:
+    """Of each part the values as numbers from 0 on: equal ones have equal numbers."""
+    chunks = [chunk for part in parts for chunk in part.chunks]
+    encoded = pa.chunked_array(chunks).dictionary_encode(null_encoding="encode")
+    numbers = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+    return np.split(numbers, np.cumsum([len(part) for part in parts])[:-1])
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ class _Group:
     group: RowGroup
     bytes: int
 
-    def read(self, column: Column, taken: Taken) -> pa.Array:
+    def read(self, column: Column, taken: Taken) -> pa.ChunkedArray:
         """The live values of the column."""
         path = self.file.path
         with (
@@ -95,7 +91,7 @@ class _Group:
             batch = Batch(source, self.file, self.names, [self.group], taken)
             rows = batch.rows([column], batch.living())
         taken.rows += self.group.rows
-        return rows.column(0).combine_chunks()
+        return rows.column(0)
 
 
 def _chosen(plan: ScanPlan, column: Column) -> list[_Group]:
@@ -103,7 +99,9 @@ def _chosen(plan: ScanPlan, column: Column) -> list[_Group]:
     shares: dict[str, tuple[DataFile, list[float]]] = {}
     for file, share in _files(plan):
         shares.setdefault(file.path, (file, []))[1].append(share)
-    return [g for file, within in shares.values() for g in _groups(plan.table, file, within, column)]
+    return [
+        g for file, within in shares.values() for g in _groups(plan.table, file, within, column)
+    ]
 
 
 def _groups(
