@@ -80,8 +80,8 @@ class Settings:
     inline_row_limit: int = 1_000
     """Writes up to this many rows go into the catalog and start no Spark write."""
     inline_bytes: int = 1 << 20
-    """And up to this many bytes; of rows that a statement deletes, so many are kept there, and the
-    change feed is spared reading more than these again."""
+    """And up to this many bytes; of rows that a statement deletes, so many are kept there, packed, and
+    the change feed is spared reading more than these again."""
     inline_delete_limit: int = 50_000
     """Deletes up to this many rows are kept in the catalog, larger ones in delete files."""
     catalog_rows: int = 10_000

@@ -89,8 +89,13 @@ ALIKE, RANDOM = "'the same'", "concat_ws('', uuid(), uuid(), uuid())"
 
 @pytest.mark.parametrize(
     ("text", "most", "kept"),
-    [(ALIKE, 50_000, True), (RANDOM, 50_000, False), (ALIKE, 19_999, False)],
-    ids=["alike", "random", "too many"],
+    [
+        (ALIKE, 50_000, True),
+        (RANDOM, 50_000, False),
+        (ALIKE, 19_999, False),
+        ("repeat('wide', 500)", 50_000, False),
+    ],
+    ids=["alike", "random", "too many", "too large"],
 )
 @pytest.mark.parametrize(
     "statement",

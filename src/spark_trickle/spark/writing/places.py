@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from spark_trickle.settings import Settings
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.failures import spark_errors
-from spark_trickle.spark.fetching import first
+from spark_trickle.spark.fetching import few, first
 from spark_trickle.spark.frames import ROW, FileKeys
 from spark_trickle.spark.writing.deletes import DeathWriter
 from spark_trickle.storage.files import positions
@@ -25,8 +25,6 @@ from spark_trickle.storage.versions.preimages import FILE, PACKED, POSITION, rem
 from spark_trickle.storage.versions.transaction import Transaction
 
 OLD = "__trickle_old"
-_DECODED = 4
-"""About so many times the bytes of a file's rows are those of the same rows in memory."""
 
 
 @dataclass(frozen=True)
@@ -67,25 +65,23 @@ class Places:
         """The rows whose places (KEY, ROW) a frame has; ``rows``: how many at most, if that is known.
 
         Of many, the delete files are written now and wait for the commit. Of few, the rows as they
-        were come along, if the frame has them and they may be worth keeping.
+        were come along, if the frame has them and they take no more bytes than can be kept.
         """
-        old = [name for name in places.columns if name.startswith(OLD) and self._kept(rows)]
-        places = places.select(KEY, ROW, *old)
+        old = [name for name in places.columns if name.startswith(OLD)]
         with spark_errors():
+            if old and rows is not None and rows <= self._most:
+                whole = places.select(KEY, ROW, *old)
+                located, _ = few(whole, rows, PACKED * self._most_bytes)
+                if located is not None:
+                    return at_places(located)
+            places = places.select(KEY, ROW)
             if (self._plan.rows if rows is None else rows) <= self._most:
                 return at_places(places.toArrow())
             if rows is None:
-                few = first(places, self._most + 1).toArrow()
-                if few.num_rows <= self._most:
-                    return at_places(few)
+                found = first(places, self._most + 1).toArrow()
+                if found.num_rows <= self._most:
+                    return at_places(found)
             return self._many(places, rows)
-
-    def _kept(self, rows: int | None) -> bool:
-        """Whether so many rows can be expected to be kept: decoded, they are larger than in files."""
-        if rows is None or rows > self._most:
-            return False
-        each = _DECODED * self._plan.bytes // max(1, self._plan.rows)
-        return rows * each <= PACKED * self._most_bytes
 
     def _many(self, places: DataFrame, rows: int | None) -> Gone:
         ids = pa.chunked_array([], pa.int64())
