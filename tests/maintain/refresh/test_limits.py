@@ -159,13 +159,13 @@ def test_a_source_as_a_whole(plan: ScanPlan, name: str) -> None:
 
 
 def test_rows_near_a_delta(plan: ScanPlan) -> None:
-    """Of what nothing ties to it a tenth."""
+    """Of what nothing ties to it half."""
     need = Need("t", Side.AFTER, frozenset(["id", "v"]), {})
     finder = ScanFinder(Watched(), {"t": plan}, {"t": ("id", "v")})  # type: ignore[arg-type]
-    near = nearby(["t"], [need], {}, finder, 10 * plan.rows)
+    near = nearby(["t"], [need], {}, finder, 2 * plan.rows)
     assert near is not None
     assert near["t"].rows.num_rows == plan.rows
-    assert nearby(["t"], [need], {}, finder, 10 * plan.rows - 1) is None
+    assert nearby(["t"], [need], {}, finder, 2 * plan.rows - 1) is None
 
 
 def test_changes_are_handed_over(changes: ChangePlan, monkeypatch: pytest.MonkeyPatch) -> None:
