@@ -297,7 +297,8 @@ class FileChange:
     weight: int
     rows: int
     positions: pa.Array | None = field(default=None, compare=False)
-    """Exactly these positions; None: all rows the file shows (not ``deleted``, inside its filter)."""
+    """Exactly these positions, whatever else of the file is ``deleted``; None: all rows the file shows
+    (not ``deleted``, inside its filter)."""
 
 
 @dataclass(frozen=True)

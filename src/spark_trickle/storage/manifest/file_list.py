@@ -186,6 +186,9 @@ class FileList(Files):
         """The same files, read with other columns."""
         return self if table is self.table else replace(self, table=table)
 
+    def dead_in(self, file: int) -> pa.Array:
+        return self.dead[file].positions if file in self.dead else positions.EMPTY
+
     def without(self, ids: Iterable[int]) -> FileList:
         gone = set(ids)
         parts = []
@@ -230,7 +233,7 @@ class FileList(Files):
         numbers = zip(places.tolist(), seen, piece.facts.rows(places), strict=True)
         for place, count, row in numbers:
             path = resolve(row.path, row.relative, self.table.location)
-            dead = self.dead[row.id].positions if row.id in self.dead else positions.EMPTY
+            dead = self.dead_in(row.id)
             yield DataFile(
                 row.id,
                 path,

@@ -12,8 +12,8 @@ row (``FILE_VERSION``) and of each death, so compaction shows nowhere.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from spark_trickle.storage.catalog.structure import VISIBLE, resolve
 from spark_trickle.storage.commits import conflicts
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.parquet import batches
-from spark_trickle.storage.manifest.file_list import FileList
+from spark_trickle.storage.manifest.file_list import Dead, FileList
 from spark_trickle.storage.manifest.pieces import Facts, FileRow, Piece, lacking
 from spark_trickle.storage.records import (
     FILE_VERSION,
@@ -182,24 +182,14 @@ def changes(
     """The net change of ``table`` (its structure at ``after``) in the window (before, after]."""
     check_readable(table)
     rows = _by_ids(planner, connection, table, touched(connection, table, before, after))
-    ids = [r.id for r in rows]
-    dead_before = planner.dead(connection, table, before, ids) if rows else {}
-    dead_after = planner.dead(connection, table, after, ids) if rows else {}
-    at_before = {
-        f.id: f
-        for f in planner.files(
-            connection, table, [r for r in rows if r.visible(before)], before, dead_before
-        )
-    }
-    at_after = {
-        f.id: f
-        for f in planner.files(
-            connection, table, [r for r in rows if r.visible(after)], after, dead_after
-        )
-    }
-    found: list[FileChange] = []
-    for row in rows:
-        found += _of_file(planner, table, row, at_before.get(row.id), at_after.get(row.id), before)
+    steady = _steady(planner, connection, table, rows, before, after)
+    died = _died(connection, table, steady, before, after)
+    kept = planner.files(connection, table, [r for r in rows if r.id in steady], after, died)
+    found = [FileChange(f, -1, len(died[f.id]), died[f.id]) for f in kept if f.id in died]
+    others = [row for row in rows if row.id not in steady]
+    old, new = (_shown(planner, connection, table, others, at) for at in (before, after))
+    for row in others:
+        found += _of_file(planner, table, row, old.get(row.id), new.get(row.id), before)
     came, went = planner.moved_inlined(connection, table, before, after)
     inlined = weighted(table, [(came, 1), (went, -1)])
     return ChangePlan(table, before, after, tuple(found), inlined)
@@ -214,6 +204,53 @@ def _by_ids(
             connection, table, f"table_id = ? AND data_file_id IN ({marks})", (table.id, *part)
         )
     return rows
+
+
+def _steady(
+    planner: Planner,
+    connection: Connection,
+    table: Table,
+    rows: Iterable[FileRow],
+    before: int,
+    after: int,
+) -> set[int]:
+    """Files of both versions with the same delete files: what died in between is in the catalog."""
+
+    def early(latest: int | None) -> bool:
+        return latest is None or latest <= before
+
+    both = (row for row in rows if row.visible(before) and row.visible(after))
+    steady = {row.id for row in both if early(row.partial_max)}
+    for part, marks in in_parts(sorted(steady)):
+        for row in planner.delete_rows(connection, table, f"data_file_id IN ({marks})", part):
+            past = row.end is not None and row.end <= before
+            same = row.begin <= before and (row.end is None or row.end > after)
+            if not (past or row.begin > after or (same and early(row.partial_max))):
+                steady.discard(row.file)
+    return steady
+
+
+def _died(
+    connection: Connection, table: Table, files: set[int], before: int, after: int
+) -> dict[int, pa.Array]:
+    """By file, the positions whose deaths in the window are in the catalog."""
+    name = f"ducklake_inlined_delete_{table.id}"
+    if not files or not connection.has_table(name):
+        return {}
+    sql = f"SELECT file_id, row_id FROM {name} WHERE begin_snapshot > ? AND begin_snapshot <= ?"
+    found: dict[int, list[int]] = defaultdict(list)
+    for file, position in connection.execute(sql, (before, after)):
+        found[file].append(position)
+    return {file: positions.of(places) for file, places in found.items() if file in files}
+
+
+def _shown(
+    planner: Planner, connection: Connection, table: Table, rows: Sequence[FileRow], version: int
+) -> dict[int, DataFile]:
+    """Of these files those that a version has, as it shows them."""
+    there = [row for row in rows if row.visible(version)]
+    dead = planner.dead(connection, table, version, [row.id for row in there]) if there else {}
+    return {file.id: file for file in planner.files(connection, table, there, version, dead)}
 
 
 def _of_file(
@@ -291,7 +328,14 @@ def relisted(
         ]
     )
     piece = _piece(planner, connection, table, facts, version)
-    return files.without(ids).with_piece(piece, planner.counted(connection, table, version, ids))
+    rows = facts.rows(np.arange(len(facts.numbers[0]))) if version > known else []
+    steady = _steady(planner, connection, table, rows, known, version)
+    died = _died(connection, table, steady, known, version)
+    dead = {i: Dead.of(positions.union(files.dead_in(i), died[i])) for i in died}
+    dead |= {i: files.dead[i] for i in steady - died.keys() if i in files.dead}
+    if others := [i for i in ids if i not in steady]:
+        dead |= planner.counted(connection, table, version, others)
+    return files.without(ids).with_piece(piece, dead)
 
 
 def _piece(
