@@ -25,7 +25,7 @@ class Limits:
     """Changes of a source for which more has to be decoded, row groups as a whole, are read by Spark."""
     near_rows: int = 500_000
     """If more rows of one source are near a delta, Spark joins the files."""
-    near_bytes: int = 512 << 20
+    near_bytes: int = 1 << 30
     """Files of more bytes are searched by Spark for the rows near a delta."""
     worked_rows: int = 100_000
     """Whole tables of more rows are computed by Spark, changes of more rows are not folded at

@@ -38,6 +38,17 @@ SCENARIOS: dict[str, list[Any]] = {
         lambda tx: delete(tx, 30, 32),
         lambda tx: delete(tx, 35, 50),
     ],
+    "deaths in the catalog before and after those in files, of two files": [
+        lambda tx: (tx.insert_rows("t", rows(0, 30)), tx.insert_rows("t", rows(100, 30))),
+        lambda tx: (delete(tx, 0, 2), delete(tx, 100, 101)),
+        lambda tx: delete(tx, 2, 3),
+        lambda tx: (update(tx, 10, 12), delete(tx, 103, 105)),
+        lambda tx: delete(tx, 105, 120),
+        lambda tx: delete(tx, 120, 122),
+        lambda tx: tx.insert_rows("t", rows(200, 10)),
+        lambda tx: (delete(tx, 3, 4), delete(tx, 201, 202), delete(tx, 122, 123)),
+        lambda tx: delete(tx, 4, 25),
+    ],
     "a file ends whole": [
         lambda tx: tx.insert_rows("t", rows(0, 20)),
         lambda tx: tx.insert_rows("t", rows(100, 20)),

@@ -16,8 +16,8 @@ from spark_trickle.errors import CatalogError
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files import parquet
-from spark_trickle.storage.read import search as searching
 from spark_trickle.storage.read.column_cache import Taken
+from spark_trickle.storage.read.matching import ValueSet
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.read.search import Search, search
 from spark_trickle.storage.records import NewColumn
@@ -209,14 +209,53 @@ def test_conditions_may_be_ranges(lake: Catalog) -> None:
     assert isinstance(Search(lake.scan("t"), conditions).plan.inlined, pa.Table)
 
 
-@pytest.mark.parametrize("type", [pa.int64(), pa.int32()])
-def test_many_numbers_are_looked_up_in_a_table_of_flags(type: pa.DataType) -> None:
+@pytest.mark.parametrize("type", [pa.int64(), pa.int32(), pa.int16()])
+@pytest.mark.parametrize("rows", [100_000, 1_000], ids=["flags", "few"])
+def test_many_numbers_are_looked_up_in_a_table_of_flags(type: pa.DataType, rows: int) -> None:
     chance = random.Random(5)
-    numbers = [chance.randrange(-50_000, 50_000) for _ in range(100_000)]
-    column = pa.chunked_array([numbers[:70_000], [], numbers[70_000:]], type)
-    for wanted in ([-50_000, 49_999], [7], numbers[::400], [1 << 40, 3], [60_000]):
-        if type == pa.int32() and max(wanted) >= 1 << 31:
-            continue
+    numbers = [chance.randrange(-30_000, 30_000) for _ in range(rows)]
+    column = pa.chunked_array([numbers[: rows // 3], [], numbers[rows // 3 :]], type)
+    ends = [-(1 << 63), (1 << 63) - 1]
+    for wanted in ([-30_000, 29_999], [7], numbers[::400], [1 << 40, 3], [1 << 40], [60_000], ends):
         there = set(wanted)
         expected = [number in there for number in numbers]
-        assert searching._among(column, pa.array(wanted, pa.int64())).tolist() == expected
+        assert ValueSet(pa.array(wanted, pa.int64())).among(column).tolist() == expected
+
+
+def test_integers_at_their_ends_are_not_taken_for_others() -> None:
+    ends = [-(1 << 63), -(1 << 62), -1, 0, 1, 1 << 62, (1 << 63) - 1]
+    column = pa.chunked_array([pa.array(ends * 10_000, pa.int64())])
+    for wanted in ends:
+        found = ValueSet(pa.array([wanted], pa.int64())).among(column).tolist()
+        assert found == [number == wanted for number in ends] * 10_000
+
+
+def test_texts_that_repeat_are_kept_as_numbers(tmp_path: Path) -> None:
+    """And come back as they are, NULL among them, also where the files differ in how they keep them."""
+    kinds = [None, "AIR", "RAIL", "a much longer text, of which there are few", ""]
+    rows = pa.table(
+        {
+            "id": range(30_000),
+            "kind": [kinds[n * n % 5] for n in range(30_000)],
+            "own": [f"text {n * 7919 % 30_000} of one row" for n in range(30_000)],
+        }
+    )
+    columns = {"id": "bigint", "kind": "string", "own": "string"}
+    with Catalog.open(str(tmp_path / "lake"), settings=Settings(inline_row_limit=0)) as lake:
+        with lake.begin() as tx:
+            tx.create_table("t", [NewColumn(*item) for item in columns.items()])
+        for part in (rows.slice(0, 20_000), rows.slice(20_000)):
+            with lake.begin() as tx:
+                tx.insert_rows("t", part)
+        wanted = pa.array([*range(0, 30_000, 37)])
+        for _ in range(2):  # the second time from memory
+            found = search(lake.scan("t"), ["kind", "own"], [{"id": wanted}], Taken())
+            assert found is not None
+            assert found.to_pylist() == rows.take(wanted).select(["kind", "own"]).to_pylist()
+            found = search(lake.scan("t"), ["id"], [{"kind": pa.array(["RAIL", ""])}], Taken())
+            assert found is not None
+            assert set(found["id"].to_pylist()) == {
+                n for n in range(30_000) if kinds[n * n % 5] in ("RAIL", "")
+            }
+        everything = read_scan(lake.scan("t"), ["id", "kind", "own"]).sort_by("id")
+        assert everything.to_pylist() == rows.to_pylist()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -134,9 +134,14 @@ class FileSystem:
 
     # Parquet
 
-    def parquet(self, path: str, footer: Any = None) -> pq.ParquetFile:
+    def parquet(
+        self, path: str, footer: Any = None, dictionaries: Sequence[str] = ()
+    ) -> pq.ParquetFile:
+        """The file, open; of some columns with texts come the numbers in their dictionaries."""
         system, inner = self.at(path)
-        return pq.ParquetFile(inner, filesystem=system, metadata=footer)
+        return pq.ParquetFile(
+            inner, filesystem=system, metadata=footer, read_dictionary=list(dictionaries)
+        )
 
     def footer(self, path: str) -> Any:
         system, inner = self.at(path)

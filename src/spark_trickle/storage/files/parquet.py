@@ -144,6 +144,28 @@ def column_bytes(footer: Any, groups: Iterable[int], names: Iterable[str]) -> in
     return sum(g.column(leaf).total_compressed_size for g in chosen for leaf in leaves)
 
 
+_REPEATED = 2
+"""A text that takes no more bytes, before they are packed, is a number in a short dictionary."""
+
+
+def repeated_texts(footer: Any) -> list[str]:
+    """The columns of a file whose texts are few; judged by the first row group."""
+    if not footer.num_row_groups:
+        return []
+    schema, group = footer.schema.to_arrow_schema(), footer.row_group(0)
+    texts = [
+        (field.name, group.column(leaf))
+        for field, leaf in zip(schema, leaf_indexes(schema), strict=True)
+        if pa.types.is_string(field.type)
+    ]
+    return [
+        name
+        for name, chunk in texts
+        if chunk.has_dictionary_page
+        and chunk.total_uncompressed_size <= _REPEATED * chunk.num_values
+    ]
+
+
 def _count_leaves(kind: pa.DataType) -> int:
     if pa.types.is_struct(kind):
         return sum(_count_leaves(kind.field(i).type) for i in range(kind.num_fields))

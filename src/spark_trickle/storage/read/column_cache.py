@@ -1,7 +1,8 @@
 """Decoded columns of data files, kept in memory for whoever looks through them next.
 
 Law: a data file never changes once it is written, so what was decoded of it stays right. Integers and
-decimals are kept in as few bytes as their values need: whoever takes some of the rows widens these.
+decimals are kept in as few bytes as their values need, and texts that repeat as numbers in a
+dictionary: whoever takes some of the rows widens these.
 """
 
 from __future__ import annotations
@@ -145,7 +146,21 @@ def _narrowed(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.int32()) if fits else column
     if pa.types.is_decimal128(column.type) and column.type.precision <= _WORD:
         return _decimals(column)
+    if pa.types.is_dictionary(column.type):
+        return _numbered(column)
     return column
+
+
+def _numbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    longest = max((len(chunk.dictionary) for chunk in column.chunks), default=0)
+    kind = next((k for k in (pa.int8(), pa.int16()) if longest <= 1 << k.bit_width - 1), None)
+    if kind is None:
+        return column
+    chunks = [
+        pa.DictionaryArray.from_arrays(chunk.indices.cast(kind), chunk.dictionary)
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, pa.dictionary(kind, column.type.value_type))
 
 
 def _decimals(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -180,7 +195,10 @@ def _together(chunks: Sequence[pa.Array], type: pa.DataType) -> pa.ChunkedArray:
     """Chunks that may have been narrowed differently; ``type`` is that of the file."""
     types = {chunk.type for chunk in chunks} or {type}
     if len(types) > 1:
-        widest = max(types, key=lambda each: each.bit_width)
+        if any(pa.types.is_dictionary(each) for each in types):
+            widest = type.value_type if pa.types.is_dictionary(type) else type
+        else:
+            widest = max(types, key=lambda each: each.bit_width)
         chunks = [chunk.cast(widest) for chunk in chunks]
         types = {widest}
     return pa.chunked_array(chunks, types.pop())

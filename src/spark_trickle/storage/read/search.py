@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_trickle.storage.files import disk, parquet
 from spark_trickle.storage.files.row_groups import RowGroup, possible
+from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.column_cache import COLUMNS, Taken
+from spark_trickle.storage.read.matching import Matcher, Restriction, meets
 from spark_trickle.storage.read.pruning import WantedValues, by_column, kept
 from spark_trickle.storage.read.ranges import conditions, inside
 from spark_trickle.storage.read.reader import at, chosen_columns, living, select
@@ -36,52 +37,6 @@ from spark_trickle.storage.records import (
 from spark_trickle.storage.versions.planning import conform
 
 T = TypeVar("T")
-
-Restriction = Mapping[str, pa.Array]
-"""By column: the values that a row may have there."""
-
-
-def meets(rows: pa.Table, restrictions: Sequence[Restriction]) -> pa.Array:
-    """Which rows meet one of the restrictions."""
-    met = np.zeros(rows.num_rows, dtype=bool)
-    for restriction in restrictions:
-        met[_meeting(rows, restriction)] = True
-    return pa.array(met)
-
-
-def _meeting(rows: pa.Table, restriction: Restriction) -> np.ndarray:
-    """The places of the rows that meet a restriction; the shortest list is tried first."""
-    places: np.ndarray | None = None
-    for name, values in sorted(restriction.items(), key=lambda item: len(item[1])):
-        column = rows.column(name)
-        if places is None:
-            places = np.flatnonzero(_among(column, values))
-        else:
-            places = places[_among(column.take(pa.array(places)), values)]
-    return np.arange(rows.num_rows) if places is None else places
-
-
-_SPAN = 64 << 20
-"""Up to so many integers lie between the ends of a list that is looked up in a table of flags."""
-
-
-def _among(column: pa.ChunkedArray, values: pa.Array) -> np.ndarray:
-    values = values.cast(column.type, safe=False)
-    dense = pa.types.is_integer(column.type) and not column.null_count and not values.null_count
-    if dense and len(values) and len(column) > _SPAN >> 10:
-        wanted = values.to_numpy().astype(np.int64)
-        low, span = int(wanted.min()), int(wanted.max()) - int(wanted.min()) + 1
-        if span <= _SPAN:
-            flags = np.zeros(span + 2, dtype=bool)
-            flags[wanted - low + 1] = True
-            # Chunk by chunk: what a chunk needs stays in the processor's cache.
-            parts = [
-                flags[np.clip(chunk.to_numpy(), low - 1, low + span) - (low - 1)]
-                for chunk in column.chunks
-            ]
-            return np.concatenate(parts)
-    found: np.ndarray = pc.is_in(column, value_set=values).to_numpy()
-    return found
 
 
 def search(
@@ -104,13 +59,14 @@ def search(
     parts = [inlined.filter(meets(inlined, restrictions)).select([c.name for c in chosen])]
     taken.rows += plan.inlined.num_rows
     count = _Count(most, parts[0].num_rows)
+    matcher = Matcher(restrictions)
     ranges = conditions(plan.within)
     wanted = [by_column(plan.table, {**ranges, **restriction}) for restriction in restrictions]
 
     def look(file: DataFile) -> tuple[list[pa.Table], Taken]:
         own, found = Taken(), []
         for batch in _worth_reading(plan.table, file, wanted).batches(own):
-            places = batch.meeting(tested, restrictions, plan.within)
+            places = batch.meeting(tested, matcher, plan.within)
             own.rows += batch.length
             if count.passed_by(len(places)):
                 break
@@ -214,9 +170,10 @@ class _WorthReading:
         """The row groups, some at a time."""
         if not self.groups:
             return
+        texts = parquet.repeated_texts(self.footer)
         with (
             disk.reading(self.file.path, self.table),
-            self.table.files.parquet(self.file.path, self.footer) as source,
+            self.table.files.parquet(self.file.path, self.footer, texts) as source,
         ):
             for groups in _runs(self.groups):
                 yield Batch(source, self.file, self.names, groups, taken)
@@ -256,17 +213,17 @@ class Batch:
         alive = living(self.file, self._read(()), self.start, self.length)
         return np.arange(self.length) if alive is None else np.flatnonzero(alive.to_numpy(False))
 
-    def meeting(
-        self, tested: Sequence[Column], restrictions: Sequence[Restriction], within: Ranges
-    ) -> np.ndarray:
+    def meeting(self, tested: Sequence[Column], matcher: Matcher, within: Ranges) -> np.ndarray:
         """The places of live rows in the ranges that meet one of the restrictions."""
         plain = self._read(tested)
-        rows = conform(plain, tested, self.length)
-        met = meets(rows, restrictions)
+        rows = _testable(plain, tested, self.length)
+        met = matcher.met(rows)
         if within:
-            met = pc.and_(met, pa.array(inside(rows, within)))
+            met &= inside(rows, within)
         alive = living(self.file, plain, self.start, self.length)
-        return np.flatnonzero((met if alive is None else pc.and_(met, alive)).to_numpy(False))
+        if alive is not None:
+            met &= alive.to_numpy(False)
+        return np.flatnonzero(met)
 
     def rows(self, chosen: Sequence[Column], places: np.ndarray) -> pa.Table:
         """Of the rows at these places some columns."""
@@ -284,6 +241,21 @@ class Batch:
         numbers = [group.number for group in self.groups]
         rows = COLUMNS.read(self.file.path, self.source, numbers, list(ids), self.taken)
         return rows.rename_columns([ids[name] for name in rows.column_names])
+
+
+def _testable(plain: pa.Table, columns: Sequence[Column], length: int) -> pa.Table:
+    """The columns by name; integers as they are kept: whoever tests them need not widen them."""
+    kept = {
+        column.name: plain.column(str(column.id))
+        for column in columns
+        if str(column.id) in plain.column_names
+        and pa.types.is_integer(arrow_type(column))
+        and pa.types.is_integer(plain.column(str(column.id)).type)
+    }
+    rows = conform(plain, [column for column in columns if column.name not in kept], length)
+    for name, values in kept.items():
+        rows = rows.append_column(name, values)
+    return rows
 
 
 def _runs(groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
