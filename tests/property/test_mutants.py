@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlglot import exp
 
 from spark_trickle.delta import differentiate, parts
+from spark_trickle.delta.keys import narrow
 from spark_trickle.delta.keys import restrict as restriction
 from spark_trickle.delta.laws import additive, extremum, full_join, preserving
 from spark_trickle.delta.laws import join as join_law
 from spark_trickle.delta.laws import touched as touched_law
 from spark_trickle.delta.laws.change import Change, difference
-from spark_trickle.ir.nodes import Aggregate, Filter, Join, Node, OuterJoin, Scan, UnionAll
+from spark_trickle.ir.nodes import (
+    Aggregate,
+    AntiJoin,
+    Filter,
+    Join,
+    Node,
+    OuterJoin,
+    Scan,
+    UnionAll,
+)
 from spark_trickle.ir.scalars import ref
 from spark_trickle.ir.types import Column, Schema, Side
 from spark_trickle.ir.walk import ColumnIds
@@ -60,7 +71,7 @@ def plain_equality_of_keys(patch: Patch) -> None:
     def equal(left: Column, right: Column) -> exp.Expression:
         return exp.EQ(this=ref(left), expression=ref(right))
 
-    for module in (restriction, additive, parts):
+    for module in (restriction, additive, narrow, parts):
         patch.setattr(module, "null_safe_equal", equal)
 
 
@@ -223,6 +234,17 @@ def touched_keys_without_nulls(patch: Patch) -> None:
         patch.setattr(module, "key_set", key_set)
 
 
+def touched_keys_that_meet_nothing(patch: Patch) -> None:
+    """Of the rows of a delta, those without a partner that passes its filter are taken for touched."""
+    original = narrow._meeting
+
+    def meeting(*arguments: Any) -> list[narrow.KeyedPlan]:
+        found = original(*arguments)
+        return [(AntiJoin(p.left, p.right, p.conditions), k) for p, k in found]  # type: ignore[union-attr]
+
+    patch.setattr(narrow, "_meeting", meeting)
+
+
 def weights_of_one_input_only(patch: Patch) -> None:
     """A join keeps the weight of its first input and writes 1 for the delta."""
     patch.setattr(lowered_joins, "_product", lambda *_: None)
@@ -246,6 +268,7 @@ MUTANTS = [
     stored_rows_not_replaced,
     state_read_at_after,
     touched_keys_without_nulls,
+    touched_keys_that_meet_nothing,
     weights_of_one_input_only,
 ]
 

@@ -90,6 +90,20 @@ def values_of_one_need_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(near, "distinct", lambda parts: original(list(parts)[:1]))
 
 
+def a_delta_leads_nowhere(patch: pytest.MonkeyPatch) -> None:
+    """Once something was found, the rows of deltas that meet it lead to nothing else."""
+    original = near._Search._cut_deltas
+
+    def cut(search, met):  # type: ignore[no-untyped-def]
+        original(search, met)
+        for number, need in enumerate(search._needs):
+            if need.ties and number in search.rows:
+                search.rows[number] = search.rows[number].slice(0, 0)
+        search._values.clear()
+
+    patch.setattr(near._Search, "_cut_deltas", cut)
+
+
 def not_like_is_judged_as_like(patch: pytest.MonkeyPatch) -> None:
     """The rows that pass x NOT LIKE p are those that pass x LIKE p."""
     patch.setattr(sieve, "_PLAIN", {*sieve._PLAIN, "negate"})
@@ -139,6 +153,7 @@ MUTANTS = [
     right_side_gives_bounds_to_the_left,
     rows_that_came_are_forgotten,
     values_of_one_need_only,
+    a_delta_leads_nowhere,
 ]
 SIEVE_MUTANTS = [
     not_like_is_judged_as_like,

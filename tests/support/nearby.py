@@ -48,14 +48,16 @@ class TableFinder:
         return found
 
 
-def wrong_nearby(laboratory: Laboratory, query: CompiledQuery, data: Data, seed: int) -> str | None:
+def wrong_nearby(
+    laboratory: Laboratory, query: CompiledQuery, data: Data, seed: int, cut: int = 0
+) -> str | None:
     """After ``laboratory.check``: the first part whose delta differs over the rows nearby."""
     changed = [name for name, delta in data.delta.items() if +delta or -delta]
     inserts = [name for name in changed if not -data.delta[name]]
     known = set(changed)
     for delta in query.delta(changed, inserts).parts:
         view = query.result if viewed(query.result) == delta.part.name else None
-        found = _delta_nearby(laboratory, delta, known, Random(seed), view)
+        found = _delta_nearby(laboratory, delta, known, Random(seed), view, cut)
         for part, rows in found.items():
             if rows != _stored(laboratory, part):
                 return f"{part}: {rows} instead of {_stored(laboratory, part)}"
@@ -69,7 +71,12 @@ def _stored(laboratory: Laboratory, part: str) -> Counter[Row]:
 
 
 def _delta_nearby(
-    laboratory: Laboratory, delta: PartDelta, known: set[str], chance: Random, view: Part | None
+    laboratory: Laboratory,
+    delta: PartDelta,
+    known: set[str],
+    chance: Random,
+    view: Part | None,
+    cut: int,
 ) -> dict[str, Counter[Row]]:
     """By part: the delta of one, and of the view that comes beside it."""
     connection = laboratory.connection
@@ -87,7 +94,7 @@ def _delta_nearby(
     }
     finder = TableFinder(tables, chance)
     deltas = {name: rows(name, Side.DELTA) for name in known}
-    near = nearby(read, delta.needs, deltas, finder, NEAR, cut=0)
+    near = nearby(read, delta.needs, deltas, finder, NEAR, cut)
     if near is None:
         assert max(table.num_rows for table in tables.values()) > NEAR, "given up for no reason"
         return {}

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import assert_never
 
 from spark_trickle.delta.differentiate import differentiate
-from spark_trickle.delta.keys.restrict import KeySet, key_set, null_safe_equal, restrict
+from spark_trickle.delta.keys.equalities import null_safe_equal
+from spark_trickle.delta.keys.restrict import KeySet, key_set, restrict
 from spark_trickle.delta.laws.additive import StoredState, delta_state
 from spark_trickle.delta.laws.change import Change, difference
 from spark_trickle.delta.laws.extremum import delta_extremum

@@ -18,6 +18,7 @@ from spark_trickle.ir.nodes import Node, OuterJoin
 from spark_trickle.ir.types import Side
 from spark_trickle.ir.walk import nodes
 from spark_trickle.lower.query import TableNames, lower
+from spark_trickle.maintain.gather.nearby import CUT
 from support.delta_law import Laboratory, table_names
 from support.nearby import near_name, wrong_nearby
 from support.queries import Data, Row
@@ -92,18 +93,19 @@ def test_rows_nearby_that_stay_touch_no_group(
 ) -> None:
     """Over rows nearby, after - before holds rows that stay: each is near, for reasons of its own.
 
-    The row of t is near a new row of u that meets no w; its partners are near a new row of t.
+    The row of t is near a new row of u that meets no w; its partners are near a new row of t. (Of a
+    delta that is large enough to be cut, the new row of u leads to nothing.)
     """
     data = Data(
         {"t": Counter({(2, 2, 2): 1}), "u": Counter({(2, 1, 1): 1}), "w": Counter({(0, 1, 0): 1})},
         {"t": Counter({(2, 7, 1): 1}), "u": Counter({(2, 9, 1): 1}), "w": Counter({(0, 8, 0): 1})},
     )
     query = checked(laboratory, JOINED, data)
-    assert wrong_nearby(laboratory, query, data, 1) is None
+    assert wrong_nearby(laboratory, query, data, 1, CUT) is None
     assert looked_up(laboratory, query.delta(SOURCES).parts[0].nearby, near_name) == {7}
     assert laboratory.result_delta == Counter({(7, 1, 1): 1})
 
     everything_has_moved(monkeypatch)
     broken = checked(laboratory, JOINED, data)
-    assert wrong_nearby(laboratory, broken, data, 1) is None
+    assert wrong_nearby(laboratory, broken, data, 1, CUT) is None
     assert looked_up(laboratory, broken.delta(SOURCES).parts[0].nearby, near_name) == {2, 7}

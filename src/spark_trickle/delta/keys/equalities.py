@@ -34,6 +34,13 @@ def equal_pairs(
     return pairs
 
 
+def null_safe_equal(left: Column, right: Column) -> exp.Expression:
+    """``left <=> right``; plain ``=`` where neither side can be NULL."""
+    if not left.nullable and not right.nullable:
+        return exp.EQ(this=ref(left), expression=ref(right))
+    return exp.NullSafeEQ(this=ref(left), expression=ref(right))
+
+
 def _same_values(a: exp.DataType, b: exp.DataType) -> bool:
     return a == b or (a.this in INTEGERS and b.this in INTEGERS)
 

@@ -2,6 +2,7 @@
 
 A set of touched keys may be too large, never too small. So whatever only filters or extends the
 rows of a delta is left out, as long as what is left is bounded by a delta and has the key columns.
+A partner in a join that is filtered itself stays: it may let few of the keys through.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from spark_trickle.delta.keys.equalities import Classes, across, equal_pairs
+from spark_trickle.delta.keys.equalities import Classes, across, equal_pairs, null_safe_equal
 from spark_trickle.ir.nodes import (
     Aggregate,
     AntiJoin,
@@ -33,6 +34,7 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import column_id, column_ids
 from spark_trickle.ir.types import Side
+from spark_trickle.ir.walk import children, nodes, scans
 
 Keys = tuple[int, ...]
 KeyedPlan = tuple[Node, Keys]
@@ -64,7 +66,10 @@ def key_sources(rows: Node, keys: Keys) -> list[KeyedPlan]:
             return key_sources(rows.input, keys) if below.issuperset(keys) else [(rows, keys)]
         case Join() | OuterJoin() | SemiJoin() | AntiJoin():
             smaller = _side(rows, keys)
-            return [(rows, keys)] if smaller is None else key_sources(*smaller)
+            if smaller is None:
+                return [(rows, keys)]
+            partner = _sieve(rows, smaller[0])
+            return key_sources(*smaller) if partner is None else _meeting(smaller, *partner)
         case Scan() | Values() | Expand():
             return [(rows, keys)]
         case _:
@@ -102,6 +107,54 @@ def _side(rows: Join | OuterJoin | SemiJoin | AntiJoin, keys: Keys) -> KeyedPlan
             if own.issuperset(keys) and bounded(rows.left):
                 return rows.left, keys
             return _restriction(rows, keys) if isinstance(rows, SemiJoin) else None
+
+
+Pairs = list[tuple[int, int]]
+
+
+def _sieve(rows: Join | OuterJoin | SemiJoin | AntiJoin, side: Node) -> tuple[Node, Pairs] | None:
+    """An input that keeps few of its rows, and the columns that tie the side to it, the side's first."""
+    if not isinstance(rows, Join | SemiJoin):
+        return None
+    inputs = children(rows)
+    pairs = equal_pairs(rows.conditions, tuple(c for input in inputs for c in input.columns))
+    for other in inputs:
+        ties = across(pairs, side.columns, other.columns)
+        if other is not side and ties and _filtered_sources(other) - _changed(side):
+            return other, ties
+    return None
+
+
+_CHEAP = Scan | Filter | Project | SemiJoin | Join | Distinct | UnionAll
+
+
+def _filtered_sources(node: Node) -> set[str]:
+    """What a plan reads and filters; nothing if it does what is dear for each row."""
+    below = list(nodes(node))
+    if not all(isinstance(found, _CHEAP) for found in below):
+        return set()
+    read = [scan for found in below if isinstance(found, Filter) for scan in scans(found)]
+    return {scan.source for scan in read if scan.side is not Side.DELTA}
+
+
+def _changed(node: Node) -> set[str]:
+    """The sources whose deltas bound a plan: these have passed their filters."""
+    return {scan.source for scan in scans(node) if scan.side is Side.DELTA}
+
+
+def _meeting(side: KeyedPlan, partner: Node, ties: Pairs) -> list[KeyedPlan]:
+    """The keys of the rows that meet a row of the partner."""
+    rows, keys = side
+    offered = {column.id: column for column in partner.columns}
+    found: list[KeyedPlan] = []
+    for plan, ids in key_sources(rows, (*keys, *(own for own, _ in ties))):
+        columns = {column.id: column for column in plan.columns}
+        conditions = tuple(
+            null_safe_equal(columns[id], offered[theirs])
+            for id, (_, theirs) in zip(ids[len(keys) :], ties, strict=True)
+        )
+        found.append((SemiJoin(plan, partner, conditions), ids[: len(keys)]))
+    return found
 
 
 def _restriction(rows: SemiJoin, keys: Keys) -> KeyedPlan | None:

@@ -11,7 +11,13 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from spark_trickle.delta.keys.equalities import Classes, across, equal_pairs, keys_together
+from spark_trickle.delta.keys.equalities import (
+    Classes,
+    across,
+    equal_pairs,
+    keys_together,
+    null_safe_equal,
+)
 from spark_trickle.delta.keys.narrow import key_sources
 from spark_trickle.ir.nodes import (
     Aggregate,
@@ -34,7 +40,7 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.scalars import column_id, ref
-from spark_trickle.ir.types import Column, Schema
+from spark_trickle.ir.types import Schema
 from spark_trickle.ir.walk import ColumnIds, nodes
 
 
@@ -76,13 +82,6 @@ def restrict(node: Node, keys: KeySet, on: tuple[int, ...]) -> Node:
         null_safe_equal(columns[id], key) for id, key in zip(on, keys.plan.columns, strict=True)
     )
     return SemiJoin(pushed, keys.plan, conditions)
-
-
-def null_safe_equal(left: Column, right: Column) -> exp.Expression:
-    """``left <=> right``; plain ``=`` where neither side can be NULL."""
-    if not left.nullable and not right.nullable:
-        return exp.EQ(this=ref(left), expression=ref(right))
-    return exp.NullSafeEQ(this=ref(left), expression=ref(right))
 
 
 def worth_restricting(node: Node) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.delta.keys.restrict import null_safe_equal
+from spark_trickle.delta.keys.equalities import null_safe_equal
 from spark_trickle.delta.laws.change import difference
 from spark_trickle.delta.state import ROWS
 from spark_trickle.ir.nodes import (

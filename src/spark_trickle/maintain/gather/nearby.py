@@ -7,7 +7,7 @@ tables; where it would not be, the answer is None and the delta reads its source
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -81,14 +81,15 @@ def nearby(
 ) -> dict[str, Nearby] | None:
     """The rows of the sources near ``deltas``, which are net and have weights.
 
-    Of a source that is read at DELTA only, and of more than ``cut`` rows, those that meet something.
+    Of a source that is read at DELTA only, and of more than ``cut`` rows, those that meet something;
+    such deltas also lead to nothing by rows that meet nothing.
     None if more than ``most`` rows of a source are near.
     """
     for need in needs:
         endless = need.side is not Side.DELTA and not need.keys
         if endless and finder.expected(need.source, {}) > most // _HALF:
             return None
-    search = _Search(needs, deltas, finder, most)
+    search = _Search(needs, deltas, finder, most, cut)
     while search.waiting:
         if not search.step():
             return None
@@ -106,9 +107,15 @@ class _Search:
     """``rows`` are those of each need that was met, ``found`` all that was read of each source."""
 
     def __init__(
-        self, needs: Sequence[Need], deltas: Mapping[str, pa.Table], finder: Finder, most: int
+        self,
+        needs: Sequence[Need],
+        deltas: Mapping[str, pa.Table],
+        finder: Finder,
+        most: int,
+        cut: int,
     ) -> None:
         self._most = most
+        self._cut = cut
         self._needs = needs
         self._deltas = deltas
         self._finder = finder
@@ -152,6 +159,18 @@ class _Search:
                 needed |= met if passed is None else met & passed
         return rows.filter(pa.array(needed))
 
+    def _cut_deltas(self, met: Collection[int]) -> None:
+        """Rows of a delta that meet nothing of what was found lead to nothing either."""
+        for number, need in enumerate(self._needs):
+            told = {n for bounds in need.ties.values() for origins in bounds for n, _ in origins}
+            rows = self.rows.get(number)
+            if rows is None or rows.num_rows <= self._cut or told.isdisjoint(met):
+                continue
+            left = rows.filter(meets(rows, [self._choice(need.ties)]))
+            if left.num_rows < rows.num_rows:
+                self.rows[number] = left
+                self._values = {o: v for o, v in self._values.items() if number not in dict(o)}
+
     def _choice(self, keys: KeyBounds) -> dict[str, pa.Array]:
         """The values that are known for each column."""
         restriction = {}
@@ -187,6 +206,7 @@ class _Search:
             needed |= met
             self.rows[number] = both.filter(pa.array(met))
             self.waiting.remove(number)
+        self._cut_deltas(restrictions)
         self.found.setdefault(source, []).append(rows.filter(pa.array(needed[: rows.num_rows])))
         return True
 
