@@ -11,10 +11,21 @@ from pathlib import Path
 
 from rich.table import Table
 
-from bench import growth, idle, immediate, scatter, small, steady, storage, stream_tables
+from bench import growth, idle, immediate, scatter, small, steady, storage, stream_tables, tpch
 from bench.figures import Figure, console
 
-PARTS = ("idle", "small", "growth", "storage", "streams", "immediate", "scatter", "steady")
+PARTS = (
+    "idle",
+    "small",
+    "growth",
+    "storage",
+    "streams",
+    "immediate",
+    "scatter",
+    "steady",
+    "tpch",
+    "large",
+)
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -58,6 +69,8 @@ def main() -> None:
             "immediate": lambda: immediate.run(Path(folder), options.repeat),
             "scatter": lambda: scatter.run(Path(folder)),
             "steady": lambda: steady.run(Path(folder)),
+            "tpch": lambda: tpch.run(Path(folder)),
+            "large": lambda: tpch.run_large(Path(folder)),
         }
         figures = [f for name in options.only or PARTS for f in parts[name]()]
     show(figures)

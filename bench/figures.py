@@ -14,7 +14,7 @@ console = Console() if Console().is_terminal else Console(width=120)
 
 @dataclass(frozen=True)
 class Figure:
-    """``measured`` must not exceed ``bar``; both in ``unit`` (x: times plain Spark)."""
+    """``measured`` must not exceed ``bar``, or be ``at_least`` that; both in ``unit`` (x: times plain Spark)."""
 
     name: str
     ours: float
@@ -23,10 +23,11 @@ class Figure:
     bar: float
     unit: str = "x"
     detail: str = ""
+    at_least: bool = False
 
     @property
     def met(self) -> bool:
-        return self.measured <= self.bar
+        return self.measured >= self.bar if self.at_least else self.measured <= self.bar
 
     def cells(self) -> tuple[str, ...]:
         plain = "" if self.plain is None else f"{self.plain:.3f} s"
@@ -36,7 +37,7 @@ class Figure:
             ours,
             plain,
             f"{self.measured:.2f} {self.unit}",
-            f"≤ {self.bar:g} {self.unit}",
+            f"{'≥' if self.at_least else '≤'} {self.bar:g} {self.unit}",
         )
 
     def record(self) -> dict[str, object]:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 import spark_trickle
 from spark_trickle.tpch import data, queries
-from spark_trickle.tpch.bench import BY_DELTA, BenchOptions, BenchProgress, run
+from spark_trickle.tpch.bench import BY_DELTA, ENDS, BenchOptions, BenchProgress, run
 from spark_trickle.tpch.schema import ORDERS
 
 NUMBERS = (1, 3, 5, 6, 10, 12, 14, 18)
@@ -34,7 +34,7 @@ def measure(scale: float, orders: int, cycles: int, memory: str) -> dict[str, fl
         numbers=NUMBERS,
         modes=(BY_DELTA,),
         alone=False,
-        ends_only=True,
+        kinds=(ENDS,),
     )
     console = Console(stderr=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from math import inf
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,9 +34,13 @@ def test_half_at_the_ends_half_scattered() -> None:
     assert changes.counts(PART, 1) == Counts(50, 50, 100)
     assert changes.counts(NATION, 1) == Counts(), "0.1 % of 25 rows is less than one row"
     assert changes.window(ORDERS, 3) == range(751, 1_500_751)
-    ends = Churn(1, 0.001, ends_only=True)
+    ends = Churn(1, 0.001, ends_first=inf)
     assert ends.counts(ORDERS, 1) == Counts(750, 750)
     assert [batch.name for batch in ends.cycle(1)] == ["RF1", "RF2"]
+    later = Churn(1, 0.001, ends_first=2)
+    assert later.counts(PART, 2) == Counts()
+    assert later.window(ORDERS, 4) == range(1 + 2 * 750 + 375, 1_500_000 + 2 * 750 + 375 + 1)
+    assert later.counts(PART, 3) == Counts(50, 50, 100)
 
 
 def test_a_small_scale_changes_what_scale_one_would() -> None:

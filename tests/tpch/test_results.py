@@ -70,15 +70,23 @@ def test_an_opponent_that_was_not_there_leaves_its_column_empty() -> None:
 def test_the_record_keeps_every_measurement() -> None:
     kept = json.loads(results.record(BenchOptions(numbers=(1, 3)), MEASURED))
     assert len(kept["measurements"]) == len(MEASURED)
-    assert kept["geometric_mean"] == pytest.approx(8**0.5)
+    assert kept["geometric_means"]["FULL / DIFFERENTIAL"] == pytest.approx(8**0.5)
     assert [query["query"] for query in kept["queries"]] == [1, 3]
 
 
 def test_the_picture_is_xml_with_two_bars_for_each_query() -> None:
     picture = ET.fromstring(chart.svg("a < b", results.lines(MEASURED)))
     texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"a < b", "q01", "q03", "4.0x", "2.0x"} <= set(texts)
+    assert {"a < b", "q01", "q03", "plain Spark", "1.0x", "0.5x"} <= set(texts)
     bars = [r for r in picture.iter("{http://www.w3.org/2000/svg}rect") if r.get("rx")]
     widths = [float(bar.attrib["width"]) for bar in bars]
     assert len(widths) == 4
-    assert widths[0] > widths[2] > widths[1] == widths[3]
+    assert widths[0] == widths[1] == widths[3] > widths[2]
+
+
+def test_without_full_the_rest_is_told() -> None:
+    without = [m for m in MEASURED if m.mode != "FULL"]
+    (first, _) = found = results.lines(without)
+    assert (first.full, first.ratio, first.full_to_plain) == (None, None, None)
+    assert "plain Spark / DIFFERENTIAL" in results.means(found)
+    assert "FULL /" not in results.table(found)

@@ -34,6 +34,7 @@ def tpch(
     cycles: Annotated[int, typer.Option(help="Cycles that are measured; one warms up.")] = 3,
     queries: Annotated[str, typer.Option(help="Which of the 22, such as 1,3,18.")] = "",
     ends_only: Annotated[bool, typer.Option(help="Orders come and go, nothing else.")] = False,
+    full: Annotated[bool, typer.Option(help="Measure mode FULL too.")] = True,
     auto: Annotated[bool, typer.Option(help="Measure mode AUTO too.")] = True,
     alone: Annotated[bool, typer.Option(help="Measure the queries by themselves too.")] = True,
     opponents: Annotated[
@@ -43,16 +44,16 @@ def tpch(
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("bench/results"),
 ) -> None:
     """The 22 queries of TPC-H as stream tables, against recomputing them over clean files."""
-    from spark_trickle.tpch.bench import BY_DELTA, CHOSEN, IN_FULL, BenchOptions
+    from spark_trickle.tpch.bench import BY_DELTA, CHOSEN, ENDS, IN_FULL, SCATTERED, BenchOptions
 
     options = BenchOptions(
         scale=sf,
         fraction=churn,
         cycles=cycles,
         numbers=_numbers(queries),
-        modes=(BY_DELTA, IN_FULL, CHOSEN) if auto else (BY_DELTA, IN_FULL),
+        modes=(BY_DELTA, *((IN_FULL,) if full else ()), *((CHOSEN,) if auto else ())),
         alone=alone,
-        ends_only=ends_only,
+        kinds=(ENDS,) if ends_only else (SCATTERED,),
     )
     _run(options, memory, out, opponents=opponents)
 
@@ -93,7 +94,7 @@ def _run(options: BenchOptions, memory: str, out: Path, *, opponents: bool) -> N
         )
     found = results.lines(measured)
     output.console.print(results.table(found), highlight=False, soft_wrap=True)
-    name = f"tpch-sf{options.scale:g}-{'ends' if options.ends_only else 'all'}-{options.fraction:g}"
+    name = f"tpch-sf{options.scale:g}-{options.kinds[0]}-{options.fraction:g}"
     out.mkdir(parents=True, exist_ok=True)
     title = f"TPC-H-derived queries at scale {options.scale:g}, {options.fraction:.2%} changed"
     for suffix, text in (

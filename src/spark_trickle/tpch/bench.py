@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spark_trickle.lake import Lake
@@ -20,6 +20,7 @@ from spark_trickle.tpch import churn, data, queries
 from spark_trickle.tpch.opponents import Opponents
 
 BY_DELTA, IN_FULL, CHOSEN, QUERY = "DIFFERENTIAL", "FULL", "AUTO", "QUERY"
+ENDS, SCATTERED = "ends", "scattered"
 _SUFFIX = {BY_DELTA: "", IN_FULL: "_full", CHOSEN: "_auto"}
 
 
@@ -35,10 +36,13 @@ class BenchOptions:
     """The twins of each query."""
     alone: bool = True
     """Measure the query by itself too."""
-    ends_only: bool = False
-    """RF1 and RF2 only: orders come and go, nothing else changes."""
+    kinds: tuple[str, ...] = (SCATTERED,)
+    """What changes, each with a warm-up and cycles of its own. ENDS, which comes first: orders come
+    and go (RF1 and RF2). SCATTERED: updates everywhere, too, and in all tables (RF1 to RF4)."""
     warm_up: int = 1
     """Cycles before those that count."""
+    warm_opponents: bool = True
+    """Opponents warm up, too: where their queries take many seconds they need not."""
     seed: int = 1
 
 
@@ -60,6 +64,7 @@ class Measurement:
     rows_inserted: int = 0
     rows_deleted: int = 0
     phases: dict[str, float] = field(default_factory=dict)
+    kind: str = SCATTERED
 
 
 @dataclass(frozen=True)
@@ -84,27 +89,38 @@ def run(
     """Load a fresh lake from generated data, make the stream tables, change and measure."""
     data.load(lake, folder, lambda what, done, total: listener(BenchProgress(what, done, total)))
     _create(lake, options, listener)
-    changes = churn.Churn(
-        options.scale, options.fraction, options.seed, ends_only=options.ends_only
-    )
+    each = options.warm_up + options.cycles
+    ends = each if ENDS in options.kinds else 0
+    changes = churn.Churn(options.scale, options.fraction, options.seed, ends_first=ends)
     measured: list[Measurement] = []
-    others = () if opponents is None else opponents.names
-    each = len(options.modes) + options.alone + len(others)
-    total = len(options.numbers) * each
-    for cycle in range(1, options.warm_up + options.cycles + 1):
-        warm_up = cycle <= options.warm_up
-        title = "warm up" if warm_up else f"cycle {cycle - options.warm_up} of {options.cycles}"
-        listener(BenchProgress(f"{title}: change", 0, total))
-        for batch in changes.cycle(cycle):
-            churn.apply(lake, batch)
-        if opponents is not None:
-            listener(BenchProgress(f"{title}: export", 0, total))
-            opponents.export()
-        for place, number in enumerate(options.numbers):
-            listener(BenchProgress(f"{title}: {queries.name(number)}", place * each, total))
-            found = _measure(lake, number, cycle - options.warm_up, options, opponents)
-            measured += [] if warm_up else found
-        listener(BenchProgress(title, total, total))
+    for place, kind in enumerate(options.kinds):
+        for number in range(1, each + 1):
+            count = number - options.warm_up
+            title = (
+                f"{kind}, cycle {count} of {options.cycles}" if count > 0 else f"{kind}, warm up"
+            )
+            listener(BenchProgress(f"{title}: change", 0, len(options.numbers)))
+            for batch in changes.cycle(place * each + number):
+                churn.apply(lake, batch)
+            others = opponents if count > 0 or options.warm_opponents else None
+            found = _cycle(lake, title, options, listener, others)
+            measured += [replace(one, cycle=count, kind=kind) for one in found if count > 0]
+    return measured
+
+
+def _cycle(
+    lake: Lake, title: str, options: BenchOptions, listener: Listener, opponents: Opponents | None
+) -> list[Measurement]:
+    """Every query once, in every way."""
+    total = len(options.numbers)
+    if opponents is not None:
+        listener(BenchProgress(f"{title}: export", 0, total))
+        opponents.export()
+    measured: list[Measurement] = []
+    for place, number in enumerate(options.numbers):
+        listener(BenchProgress(f"{title}: {queries.name(number)}", place, total))
+        measured += _measure(lake, number, options, opponents)
+    listener(BenchProgress(title, total, total))
     return measured
 
 
@@ -121,32 +137,32 @@ def _create(lake: Lake, options: BenchOptions, listener: Listener) -> None:
 
 
 def _measure(
-    lake: Lake, number: int, cycle: int, options: BenchOptions, opponents: Opponents | None
+    lake: Lake, number: int, options: BenchOptions, opponents: Opponents | None
 ) -> list[Measurement]:
     found = []
     for mode in options.modes:
         gc.collect()
         started = time.perf_counter()
         report = lake.refresh_stream_table(queries.name(number) + _SUFFIX[mode])
-        found.append(_of(report, number, cycle, mode, time.perf_counter() - started))
+        found.append(_of(report, number, mode, time.perf_counter() - started))
     for name in () if opponents is None else opponents.names:
         gc.collect()
         assert opponents is not None
         seconds = opponents.seconds(name, queries.text(number))
-        found.append(Measurement(number, cycle, name, name, seconds))
+        found.append(Measurement(number, 0, name, name, seconds))
     if not options.alone:
         return found
     gc.collect()
     started = time.perf_counter()
     rows = lake.sql(queries.text(number)).toArrow().num_rows
     seconds = time.perf_counter() - started
-    return [*found, Measurement(number, cycle, QUERY, QUERY, seconds, rows_inserted=rows)]
+    return [*found, Measurement(number, 0, QUERY, QUERY, seconds, rows_inserted=rows)]
 
 
-def _of(report: RefreshReport, number: int, cycle: int, mode: str, seconds: float) -> Measurement:
+def _of(report: RefreshReport, number: int, mode: str, seconds: float) -> Measurement:
     return Measurement(
         number,
-        cycle,
+        0,
         mode,
         report.effective_mode,
         seconds,

@@ -20,7 +20,7 @@ _FONT = "font-family='system-ui, sans-serif' font-size='12'"
 def svg(title: str, found: Sequence[Line]) -> str:
     """A picture of its own: no scripts, no fonts, no links."""
     height = _TOP + _ROW * len(found) + 34
-    seconds = [s for line in found for s in (line.full, line.differential)]
+    seconds = [s for line in found for s in (line.instead, line.differential)]
     low = math.floor(math.log10(min(seconds)))
     high = math.ceil(math.log10(max(seconds)))
     high = max(high, low + 1)
@@ -29,12 +29,12 @@ def svg(title: str, found: Sequence[Line]) -> str:
     def across(value: float) -> float:
         return _LEFT + (math.log10(value) - low) * place
 
-    mean = geometric_mean([line.ratio for line in found])
+    mean = geometric_mean([line.instead / line.differential for line in found])
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {height}' {_FONT}>",
         f"<rect width='{_WIDTH}' height='{height}' fill='white'/>",
         _text(_LEFT, 22, title, "font-size='15' font-weight='600'"),
-        _legend(_LEFT, 44, mean),
+        _legend(_LEFT, 44, "plain Spark" if found[0].plain else "FULL", mean),
         *_grid(low, high, across, height),
     ]
     for row, line in enumerate(found):
@@ -53,13 +53,13 @@ def _bar(y: float, end: float, colour: str) -> str:
     )
 
 
-def _legend(x: float, y: float, mean: float) -> str:
+def _legend(x: float, y: float, opponent: str, mean: float) -> str:
     return "".join(
         [
             f"<rect x='{x}' y='{y - 9}' width='10' height='10' fill='{_FULL}'/>",
-            _text(x + 15, y, "FULL"),
-            f"<rect x='{x + 60}' y='{y - 9}' width='10' height='10' fill='{_DELTA}'/>",
-            _text(x + 75, y, f"DIFFERENTIAL   (seconds; geometric mean {mean:.1f}x faster)"),
+            _text(x + 15, y, opponent),
+            f"<rect x='{x + 95}' y='{y - 9}' width='10' height='10' fill='{_DELTA}'/>",
+            _text(x + 110, y, f"DIFFERENTIAL   (seconds; geometric mean {mean:.1f}x faster)"),
         ]
     )
 
@@ -76,10 +76,10 @@ def _grid(low: int, high: int, across: Across, height: int) -> list[str]:
 
 
 def _bars(line: Line, y: float, across: Across) -> list[str]:
-    end = max(across(line.full), across(line.differential))
+    end = max(across(line.instead), across(line.differential))
     return [
         _text(_LEFT - 8, y + 14, queries.name(line.query), "text-anchor='end'"),
-        _bar(y, across(line.full), _FULL),
+        _bar(y, across(line.instead), _FULL),
         _bar(y + 10, across(line.differential), _DELTA),
-        _text(end + 8, y + 14, f"{line.ratio:.1f}x"),
+        _text(end + 8, y + 14, f"{line.instead / line.differential:.1f}x"),
     ]

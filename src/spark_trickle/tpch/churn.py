@@ -82,13 +82,14 @@ class Churn:
     seed: int = 1
     every_table: bool = False
     """Change nation and region too, however small the fraction."""
-    ends_only: bool = False
-    """RF1 and RF2 only: half of the fraction comes, half of it goes."""
+    ends_first: float = 0
+    """So many cycles, before the others, have RF1 and RF2 only: half of the fraction comes, half of
+    it goes."""
 
     def cycle(self, number: int) -> tuple[Batch, ...]:
         """The batches of a cycle, counted from 1; cycles build on each other."""
         batches = [("RF1", self._new_orders(number)), ("RF2", self._old_orders(number))]
-        if not self.ends_only:
+        if number > self.ends_first:
             batches += [("RF3", self._updates(number)), ("RF4", self._other_tables(number))]
         return tuple(Batch(name, tuple(steps)) for name, steps in batches if steps)
 
@@ -98,9 +99,9 @@ class Churn:
         if at_scale_one < 1 and not self.every_table:
             return Counts()
         rows = max(1, round(self.fraction * table.rows(self.scale)))
-        if self.ends_only:
+        if cycle <= self.ends_first:
             half = max(1, rows // 2)
-            return Counts(half, half)
+            return Counts(half, half) if table in (ORDERS, LINEITEM) else Counts()
         quarter = rows // 4
         if quarter > 0:
             return Counts(quarter, quarter, rows - 2 * quarter)

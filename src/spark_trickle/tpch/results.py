@@ -23,7 +23,8 @@ class Line:
     plain: float | None
     """Seconds of plain Spark over clean files, if that was measured."""
     duckdb: float | None
-    full: float
+    full: float | None
+    """Seconds of a FULL refresh, if that was measured."""
     differential: float
     auto: float | None
     bare: float | None
@@ -38,14 +39,20 @@ class Line:
     spark_queries: tuple[int, int]
 
     @property
-    def ratio(self) -> float:
+    def instead(self) -> float:
+        """Seconds of what a user would do instead, as far as that was measured."""
+        known = (seconds for seconds in (self.plain, self.full) if seconds is not None)
+        return next(known, self.differential)
+
+    @property
+    def ratio(self) -> float | None:
         """How many times faster than FULL."""
-        return self.full / self.differential
+        return None if self.full is None else self.full / self.differential
 
     @property
     def full_to_plain(self) -> float | None:
         """How many times slower FULL is than plain Spark."""
-        return None if self.plain is None else self.full / self.plain
+        return None if self.plain is None or self.full is None else self.full / self.plain
 
     @property
     def plain_ratio(self) -> float | None:
@@ -64,7 +71,7 @@ class Line:
 
     @property
     def auto_ratio(self) -> float | None:
-        return None if self.auto is None else self.full / self.auto
+        return None if self.auto is None or self.full is None else self.full / self.auto
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -86,7 +93,7 @@ def _line(measured: Sequence[Measurement], number: int) -> Line:
         number,
         _seconds(by_mode[PLAIN]),
         _seconds(by_mode[DUCKDB]),
-        _median([m.seconds for m in full]),
+        _seconds(full),
         _median([m.seconds for m in delta]),
         _seconds(auto),
         _seconds(by_mode[QUERY]),
@@ -104,7 +111,8 @@ def _seconds(measured: Sequence[Measurement]) -> float | None:
 
 
 def _median(values: Sequence[float]) -> float:
-    return statistics.median(values)
+    """0 of none: nothing was read where nothing ran."""
+    return statistics.median(values or [0])
 
 
 def _both(full: Sequence[int], delta: Sequence[int]) -> tuple[int, int]:
@@ -153,23 +161,30 @@ def _shown(value: float | None, unit: str = "") -> str:
     return "" if value is None else f"{value:.2f}{unit}"
 
 
-def _means(found: Sequence[Line]) -> list[str]:
+def means(found: Sequence[Line]) -> dict[str, float]:
+    """Of each ratio that was measured."""
+    return {name: geometric_mean(known) for name, known in _ratios(found).items()}
+
+
+def _ratios(found: Sequence[Line]) -> dict[str, list[float]]:
     named: dict[str, list[float | None]] = {
         "FULL / plain Spark": [line.full_to_plain for line in found],
         "plain Spark / DIFFERENTIAL": [line.plain_ratio for line in found],
         "DuckDB / DIFFERENTIAL": [line.duckdb_ratio for line in found],
-        "FULL / DIFFERENTIAL": [*(line.ratio for line in found)],
+        "FULL / DIFFERENTIAL": [line.ratio for line in found],
         "the query by itself / DIFFERENTIAL": [line.bare_ratio for line in found],
         "FULL / AUTO": [line.auto_ratio for line in found],
     }
-    text = []
-    for name, ratios in named.items():
-        known = [ratio for ratio in ratios if ratio is not None]
-        if known:
-            text.append(
-                f"geometric mean of {name}: {geometric_mean(known):.2f}x "
-                f"(from {min(known):.2f} to {max(known):.2f})"
-            )
+    known = {name: [ratio for ratio in each if ratio is not None] for name, each in named.items()}
+    return {name: ratios for name, ratios in known.items() if ratios}
+
+
+def _means(found: Sequence[Line]) -> list[str]:
+    text = [
+        f"geometric mean of {name}: {geometric_mean(known):.2f}x "
+        f"(from {min(known):.2f} to {max(known):.2f})"
+        for name, known in _ratios(found).items()
+    ]
     faster = [line.duckdb_ratio > 1 for line in found if line.duckdb_ratio is not None]
     if faster:
         text.append(f"DIFFERENTIAL is faster than DuckDB on {sum(faster)} of {len(faster)} queries")
@@ -187,7 +202,7 @@ def record(options: BenchOptions, measured: Sequence[Measurement]) -> str:
             "python": platform.python_version(),
             "machine": platform.machine(),
         },
-        "geometric_mean": geometric_mean([line.ratio for line in found]),
+        "geometric_means": means(found),
         "queries": [
             asdict(line) | {"ratio": line.ratio, "plain_ratio": line.plain_ratio} for line in found
         ],
