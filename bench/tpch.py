@@ -26,6 +26,8 @@ from spark_trickle.tpch.bench import run as measure
 from spark_trickle.tpch.opponents import Opponents
 from spark_trickle.tpch.results import geometric_mean
 
+MEMORY = {"spark.driver.memory": os.environ.get("TRICKLE_BENCH_MEMORY", "12g")}
+"""Plain Spark runs out of 4 GB at scale factor 10."""
 LARGE = float(os.environ.get("TRICKLE_LARGE_SCALE", "10"))
 RESULTS = Path(__file__).parent / "results"
 
@@ -76,7 +78,7 @@ def _large(measured: Sequence[Measurement], kind: str, mean: float, wins: int) -
 
 
 def _measured(folder: Path, options: BenchOptions) -> list[Measurement]:
-    settings = spark_trickle.Settings(spark={"spark.driver.memory": "4g"})
+    settings = spark_trickle.Settings(spark=MEMORY)
     source = data.generate(options.scale)
     with spark_trickle.connect(folder / "lake", settings=settings) as lake:
         measured = measure(lake, source, options, _told, Opponents(lake, folder))

@@ -40,6 +40,7 @@ COLUMNS = {
     "f38": "decimal(38,18)",
     "g38": "decimal(38,38)",
     "h38": "decimal(38,18)",
+    "k38": "decimal(38,30)",
     "p": "boolean",
     "q": "boolean",
     "a": "string",
@@ -60,6 +61,8 @@ PAIRS = [("p", "q"), ("a", "b"), ("v", "w"), ("x", "y"), ("n", "o"), ("z", "z")]
 LITERALS = ("0", "1", "-1", "7", "127", "2147483648", "0.5", "-12.345", "100.00", "NULL")
 ROUNDED_TWICE = 4723227811453214371184582428359749, 2376107800662168938857478857817641
 """Their product rounded to 39 digits and then to its scale is not the product rounded once."""
+NEAR_FIVE = [5 * 10**30 + n for n in (0, 1, -1)] + [-5 * 10**30 + n for n in (0, 1, -1)]
+"""Told from 5 and -5 only by the last of 30 digits behind the point."""
 TARGETS = [
     "tinyint",
     "smallint",
@@ -122,6 +125,9 @@ def make_rows(count: int, seed: int) -> list[tuple[Any, ...]]:
     places = {name: place for place, name in enumerate(COLUMNS)}
     first = list(rows[0])
     first[places["f38"]], first[places["h38"]] = ROUNDED_TWICE
+    near = places["k38"]
+    for n, value in enumerate(NEAR_FIVE[: len(rows) - 1], start=1):
+        rows[n] = (*rows[n][:near], value, *rows[n][near + 1 :])
     return [tuple(first), *rows[1:]]
 
 
@@ -141,8 +147,14 @@ def beyond() -> list[str]:
         ("e38", "d5"),
         ("m", "g38"),
     ]
+    # An integer literal has the digits that are written; a sum of two of them has ten.
+    numbers = ("5", "-5", "(5)", "2 + 3", "5L", "12345678901", "5.0", "i")
+    pairs += [("k38", number) for number in numbers] + [
+        (number, "k38") for number in ("5", "2 + 3")
+    ]
     signs = ("=", "<>", "<", "<=", ">", ">=", "<=>")
-    return [f"{a} {sign} {b}" for a, b in pairs for sign in signs] + ["f38 BETWEEN e38 AND g38"]
+    ranges = ["f38 BETWEEN e38 AND g38", "k38 BETWEEN -5 AND 5", "k38 BETWEEN 2 + 3 AND 5"]
+    return [f"{a} {sign} {b}" for a, b in pairs for sign in signs] + ranges
 
 
 SOURCE = TableSchema(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from sqlglot import exp
 
 Type = exp.DataType.Type
@@ -28,6 +30,18 @@ def decimal_parameters(type: exp.DataType | None) -> tuple[int, int] | None:
             return precision, 0
         case _:
             return numbers[0], numbers[1]
+
+
+def digits_of(number: Decimal) -> tuple[int, int]:
+    """Precision and scale that hold a number as it is written."""
+    _, digits, exponent = number.as_tuple()
+    scale = max(0, -int(exponent))
+    return max(len(digits) + max(0, int(exponent)), scale), scale
+
+
+def all_digits(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    """Whether Spark compares two numbers by all their digits; past 38 it rounds those behind the point."""
+    return max(a[0] - a[1], b[0] - b[1]) + max(a[1], b[1]) <= 38
 
 
 LONG = decimal_type(19, 0)

@@ -136,7 +136,10 @@ def _rounded(value: Vector, unit: int) -> Vector:
     """As many times a unit, half up."""
     most = value.most + unit // 2
     size = (np.abs(_room(value, max(most, unit))) + unit // 2) // unit
-    return Vector(np.where(value.values < 0, -size, size), value.known, most // unit)
+    rounded = np.where(value.values < 0, -size, size)
+    if most // unit < LARGEST:
+        rounded = rounded.astype(np.int64)
+    return Vector(rounded, value.known, most // unit)
 
 
 def _room(value: Vector, most: int) -> np.ndarray:

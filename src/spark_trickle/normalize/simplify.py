@@ -11,11 +11,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from spark_trickle.ir.decimals import all_digits, decimal_parameters
 from spark_trickle.ir.nodes import Filter, Join, Node, Values
 from spark_trickle.ir.scalars import conjunction, conjuncts
 from spark_trickle.ir.walk import map_expressions, transform_up
 
 _UNITS = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}
+_INT = (10, 0)
 _MONTHS = {"MONTH": 1, "MONTHS": 1, "YEAR": 12, "YEARS": 12, "QUARTER": 3, "QUARTERS": 3}
 
 
@@ -88,7 +90,7 @@ def _boolean(value: bool) -> exp.Expression:
 
 def _integer(node: exp.Add | exp.Sub) -> exp.Expression | None:
     # Only where a value is compared: in decimal arithmetic a literal has fewer digits than a sum.
-    if not isinstance(node.parent, exp.Predicate):
+    if not isinstance(node.parent, exp.Predicate) or _rounds(node.parent):
         return None
     left, right = node.this, node.expression
     if not (_is_integer(left) and _is_integer(right)):
@@ -100,6 +102,16 @@ def _integer(node: exp.Add | exp.Sub) -> exp.Expression | None:
     result = exp.Literal.number(value)
     result.type = node.type
     return result
+
+
+def _rounds(predicate: exp.Expr) -> bool:
+    """Whether an INT beside a decimal needs more than 38 digits, where a literal may not."""
+    for operand in predicate.iter_expressions():
+        if operand.type is None or operand.type.this == exp.DType.UNKNOWN:
+            return True
+        if not all_digits(decimal_parameters(operand.type) or (0, 0), _INT):
+            return True
+    return False
 
 
 def _is_integer(node: exp.Expr) -> bool:

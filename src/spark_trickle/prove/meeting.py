@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from spark_trickle.ir.exact import INTEGER_BITS, Constant, Exact, ExactKind, ExactType
+from spark_trickle.ir.scalars import whole_number
 from spark_trickle.prove.refusal import unproven
 from spark_trickle.prove.types import VOID, cast, day_of, meet, meet_rounded
 
@@ -31,6 +32,27 @@ def _with_dates(values: list[Exact]) -> list[Exact]:
         else value
         for value in values
     ]
+
+
+def compared_pair(
+    node: exp.Expr, left: tuple[exp.Expr, Exact], right: tuple[exp.Expr, Exact]
+) -> list[Exact]:
+    """Two operands in one type, to be compared: each as it is written, and its value.
+
+    Beside a decimal an integer literal counts only the digits it has, so less is rounded away.
+    """
+    values = [left[1], right[1]]
+    if any(value.type.kind is ExactKind.DECIMAL for value in values):
+        values = [literal_as_decimal(written, value) for written, value in (left, right)]
+    return compared(node, values)
+
+
+def literal_as_decimal(written: exp.Expr, value: Exact) -> Exact:
+    """An integer literal as the smallest decimal that holds it; any other value as it is."""
+    if whole_number(written) is None or not isinstance(value, Constant) or not value.type.integral:
+        return value
+    digits = len(str(value.value).lstrip("-"))
+    return Constant(value.value, ExactType(ExactKind.DECIMAL, digits, 0))
 
 
 def compared(node: exp.Expr, values: list[Exact]) -> list[Exact]:

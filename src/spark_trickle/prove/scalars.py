@@ -15,7 +15,7 @@ from sqlglot import exp
 from spark_trickle.ir.exact import Constant, Exact, ExactKind, ExactType, Input, Op, Operation
 from spark_trickle.ir.scalars import column_id, conjuncts, disjuncts
 from spark_trickle.prove import functions
-from spark_trickle.prove.meeting import compared, together
+from spark_trickle.prove.meeting import compared, compared_pair, literal_as_decimal, together
 from spark_trickle.prove.refusal import Unproven, readable, unproven
 from spark_trickle.prove.types import (
     BIGINT,
@@ -137,36 +137,22 @@ def _numbers(op: Op, node: exp.Expression, left: Exact, right: Exact) -> Exact:
         return Operation(op, (cast(left, DOUBLE), cast(right, DOUBLE)), DOUBLE)
     if ExactKind.DECIMAL not in (left.type.kind, right.type.kind):
         raise unproven(node, f"{op.value} of {left.type} and {right.type}")
-    a, b = _digits(node.this, left), _digits(node.expression, right)
+    left = literal_as_decimal(node.this, left)
+    right = literal_as_decimal(node.expression, right)
+    a, b = left.type.digits, right.type.digits
     if a is None or b is None or (op is Op.REMAINDER and a[0] - a[1] + b[1] > 38):
         raise unproven(node, f"{op.value} of {left.type} and {right.type}")
-    return Operation(op, (_as_decimal(left, a), _as_decimal(right, b)), decimal_result(op, a, b))
+    sides = [cast(v, ExactType(ExactKind.DECIMAL, *d)) for v, d in ((left, a), (right, b))]
+    return Operation(op, tuple(sides), decimal_result(op, a, b))
 
 
 _OF_DOUBLES = (Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE)
 
 
-def _digits(node: exp.Expr, value: Exact) -> tuple[int, int] | None:
-    """Precision and scale of an operand; an integer literal counts only the digits it has."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    literal = isinstance(node, exp.Literal) or (
-        isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)
-    )
-    if literal and isinstance(value, Constant) and value.type.integral:
-        assert isinstance(value.value, int)
-        return len(str(abs(value.value))), 0
-    return value.type.digits
-
-
-def _as_decimal(value: Exact, digits: tuple[int, int]) -> Exact:
-    target = ExactType(ExactKind.DECIMAL, *digits)
-    return Constant(value.value, target) if isinstance(value, Constant) else cast(value, target)
-
-
 def _comparison(op: Op, *, negated: bool = False) -> _Rule:
     def rule(prover: Prover, node: exp.Expression) -> Exact:
-        sides = compared(node, [prover.prove(node.this), prover.prove(node.expression)])
+        left, right = node.this, node.expression
+        sides = compared_pair(node, (left, prover.prove(left)), (right, prover.prove(right)))
         found = Operation(op, tuple(sides), BOOLEAN)
         return Operation(Op.NOT, (found,), BOOLEAN) if negated else found
 
@@ -197,10 +183,10 @@ def _is(prover: Prover, node: exp.Expression) -> Exact:
 def _between(prover: Prover, node: exp.Expression) -> Exact:
     if node.args.get("symmetric"):
         raise unproven(node, "BETWEEN SYMMETRIC is not on the list of proven expressions")
-    value = _cheap(prover, node.this)
-    low, high = prover.prove(node.args["low"]), prover.prove(node.args["high"])
+    value = (node.this, _cheap(prover, node.this))
+    low, high = ((node.args[bound], prover.prove(node.args[bound])) for bound in ("low", "high"))
     tests = [
-        Operation(op, tuple(compared(node, [value, bound])), BOOLEAN)
+        Operation(op, tuple(compared_pair(node, value, bound)), BOOLEAN)
         for op, bound in ((Op.AT_LEAST, low), (Op.AT_MOST, high))
     ]
     return Operation(Op.AND, tuple(tests), BOOLEAN)

@@ -8,7 +8,7 @@ from math import isinf
 
 from sqlglot import exp
 
-from spark_trickle.ir.decimals import decimal_parameters
+from spark_trickle.ir.decimals import all_digits, decimal_parameters
 from spark_trickle.ir.exact import (
     EPOCH,
     INTEGER_BITS,
@@ -79,11 +79,10 @@ def meet_rounded(a: ExactType, b: ExactType) -> ExactType | None:
     the point are rounded away, those before it stay."""
     if a.digits is None or b.digits is None:
         return None
-    (p1, s1), (p2, s2) = a.digits, b.digits
-    whole = max(p1 - s1, p2 - s2)
-    if whole + max(s1, s2) <= 38:
+    if all_digits(a.digits, b.digits):
         return None
-    return ExactType(ExactKind.DECIMAL, 38, 38 - whole)
+    (p1, s1), (p2, s2) = a.digits, b.digits
+    return ExactType(ExactKind.DECIMAL, 38, 38 - max(p1 - s1, p2 - s2))
 
 
 def cast(value: Exact, target: ExactType) -> Exact:
@@ -92,9 +91,10 @@ def cast(value: Exact, target: ExactType) -> Exact:
         return value
     if isinstance(value, Constant) and value.value is None:
         return Constant(None, target)
-    if isinstance(value, Constant) and value.type.integral and holds(value.type, target):
+    exact = value.type.integral or (value.type.digits is not None and target != DOUBLE)
+    if isinstance(value, Constant) and exact and holds(value.type, target):
         assert isinstance(value.value, int)
-        whole = value.value * 10**target.scale
+        whole = value.value * 10 ** (target.scale - value.type.scale)
         return Constant(float(whole) if target == DOUBLE else whole, target)
     return Operation(Op.CAST, (value,), target)
 

@@ -16,7 +16,11 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from spark_trickle.ir.decimals import all_digits, digits_of
 from spark_trickle.statements.values import Literal, read_literal
+
+_INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+"""With the digits that Spark gives them beside a decimal."""
 
 
 @dataclass(frozen=True)
@@ -156,17 +160,26 @@ def bound_value(literal: Literal | None, type_text: str) -> tuple[bool, Any]:
     if literal is None:
         return True, None
     value = literal.value
-    number = literal.kind in ("int", "decimal", "double")
-    if type_text in ("tinyint", "smallint", "int", "bigint") or type_text.startswith("decimal"):
-        exact = literal.kind in ("int", "decimal")
-        return exact, Decimal(value) if literal.kind == "decimal" else value
+    if type_text in _INTEGERS or type_text.startswith("decimal"):
+        if literal.kind not in ("int", "decimal"):
+            return False, value
+        known = all_digits(_digits(type_text), digits_of(Decimal(value)))
+        return known, Decimal(value) if literal.kind == "decimal" else value
     if type_text == "double":
+        number = literal.kind in ("int", "decimal", "double")
         return number, float(value) if number else None
     if type_text == "string":
         return literal.kind == "string", value
     if type_text == "date":
         return _as_date(literal)
     return False, None
+
+
+def _digits(type_text: str) -> tuple[int, int]:
+    if type_text in _INTEGERS:
+        return _INTEGERS[type_text], 0
+    precision, _, scale = type_text.removeprefix("decimal(").rstrip(")").partition(",")
+    return int(precision), int(scale or 0)
 
 
 def _as_date(literal: Literal) -> tuple[bool, date | None]:

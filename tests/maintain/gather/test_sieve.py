@@ -33,10 +33,15 @@ JUDGED = [
     "m > 2.5",
     "m = 3",
     "m >= i",
+    "k > 5.0",
+    "k <= 5.000",
     "(i = 1 OR s = 'b') AND d < CAST('2024-01-05' AS DATE)",
 ]
 LEFT_ALONE = [
     "i < 2147483648.5",
+    "k > 5",
+    "k = 5.00000000000000000000000000000000001",
+    "k >= j",
     "s NOT LIKE 'a%'",
     "s NOT IN ('a', 'ab')",
     "i NOT IN (1, 2)",
@@ -69,6 +74,9 @@ def rows() -> pa.Table:
             "m": pa.array(some([Decimal(f"{n}.50") for n in range(5)] + [Decimal("3.00")])).cast(
                 pa.decimal128(10, 2)
             ),
+            "k": pa.array(
+                some([Decimal(f"4.{'9' * 30}"), Decimal(5), Decimal(f"5.{'0' * 29}1")])
+            ).cast(pa.decimal128(38, 30)),
             "f": pa.array(some([0.5, 1.5, float("nan")]), pa.float64()),
         }
     )

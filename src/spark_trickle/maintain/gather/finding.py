@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from spark_trickle.ir.decimals import all_digits, digits_of
 from spark_trickle.storage.manifest.distinct import SMALL, DistinctCounts
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.read.matching import Restriction, meets
@@ -86,7 +87,7 @@ def _compared(rows: pa.Table, test: exp.Expression) -> np.ndarray | None:
     left, right = _value(rows, test.this), _value(rows, test.expression)
     if left is None or right is None or _kind(left.type) != _kind(right.type):
         return None
-    if _beyond(left, right) or _beyond(right, left):
+    if _beyond(left, right) or _beyond(right, left) or _rounded(left, right):
         return None
     try:
         return _mask(compare(left, right), rows.num_rows)
@@ -98,6 +99,19 @@ def _beyond(column: Any, constant: Any) -> bool:
     """Whether a decimal may be beyond an integer column's type: Spark takes ``<`` as true then, even of NULL."""
     whole = isinstance(column, pa.ChunkedArray) and pa.types.is_integer(column.type)
     return whole and isinstance(constant, pa.Scalar) and pa.types.is_decimal(constant.type)
+
+
+def _rounded(left: Any, right: Any) -> bool:
+    """Whether Spark may round two numbers before it compares them."""
+    return not all_digits(_digits(left), _digits(right))
+
+
+def _digits(value: pa.ChunkedArray | pa.Scalar) -> tuple[int, int]:
+    if pa.types.is_decimal(value.type):
+        return value.type.precision, value.type.scale
+    if not pa.types.is_integer(value.type):
+        return 0, 0
+    return digits_of(Decimal(value.as_py())) if isinstance(value, pa.Scalar) else (20, 0)
 
 
 def _like(rows: pa.Table, test: exp.Like) -> np.ndarray | None:

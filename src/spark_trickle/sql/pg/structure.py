@@ -116,11 +116,13 @@ def alter(tree: exp.Alter, lookup: Lookup) -> Iterator[exp.Expr]:
         if isinstance(action, exp.ColumnDef):
             keys: list[str] = []
             changed: exp.Expr = _column(action, lookup, keys)
+            changed.set("exists", action.args.get("exists"))
             if keys:
                 refuse("ADD COLUMN … PRIMARY KEY")
         elif isinstance(action, exp.Drop) and action.args.get("kind") == "COLUMN":
             columns = [column.copy() for column in action.args["tables"]]
-            changed = exp.Drop(tables=columns, kind="COLUMN")
+            exists = action.args.get("exists")
+            changed = exp.Drop(tables=columns, kind="COLUMN", exists=exists)
         elif isinstance(action, exp.AlterRename | exp.RenameColumn):
             changed = action.copy()
         else:

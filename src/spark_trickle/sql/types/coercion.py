@@ -198,6 +198,12 @@ def can_compare(a: exp.DataType, b: exp.DataType) -> bool:
     return common(a, b) is not None and a.this != Type.MAP
 
 
+def as_texts(a: exp.DataType, b: exp.DataType) -> bool:
+    """Whether ``x IN (SELECT y)`` compares as texts: before ANSI mode ``x = y`` turns the text into
+    the other type instead."""
+    return not _ANSI.get() and (a.this == Type.TEXT) != (b.this == Type.TEXT)
+
+
 def decimal_result(
     operator: type[exp.Expr], a: tuple[int, int], b: tuple[int, int]
 ) -> exp.DataType:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from spark_trickle.ir.nodes import Distinct, Filter, Node, Order, Project, TopK
-from spark_trickle.ir.scalars import enclosed, ref
+from spark_trickle.ir.scalars import enclosed, ref, whole_number
 from spark_trickle.ir.types import Column
-from spark_trickle.sql.bind.build import boolean, by_id, extended, project
+from spark_trickle.sql.bind.build import boolean, by_id, extended, project, typed
 from spark_trickle.sql.bind.clauses.from_clause import FromClause
 from spark_trickle.sql.bind.clauses.generators import generate
 from spark_trickle.sql.bind.clauses.grouping import GroupBy, Grouping, contains_aggregate
@@ -134,7 +134,7 @@ class SelectBinder:
             item = self._item(node, binder)
             items.append(item)
             if isinstance(node, exp.Alias) and not is_generator(item.expression):
-                aliases.setdefault(node.alias.lower(), item.expression)
+                aliases.setdefault(node.alias.lower(), _as_column(item.expression))
         self.aliases = aliases
         return items
 
@@ -330,6 +330,14 @@ def _order(column: Column, node: exp.Ordered) -> Order:
     descending = bool(node.args.get("desc"))
     nulls_first = node.args.get("nulls_first")
     return Order(column, descending, (not descending) if nulls_first is None else bool(nulls_first))
+
+
+def _as_column(output: exp.Expression) -> exp.Expression:
+    """What an alias stands for: beside a decimal, a number has the digits that are written, and a
+    column those of its type."""
+    if output.type is None or whole_number(output) is None:
+        return output
+    return typed(exp.cast(output, output.type), output.type)
 
 
 def _is_star(node: exp.Expr) -> bool:

@@ -26,12 +26,14 @@ from spark_trickle.sql.bind.build import (
     one_row,
     passing,
     same,
+    typed,
 )
 from spark_trickle.sql.bind.session import Environment, Nested, NestedQuery, query_of
 from spark_trickle.sql.bind.subqueries.domain import domain_of, domain_of_conditions
 from spark_trickle.sql.bind.subqueries.pull_up import Conjuncts, Pulled, equality_keys, pull_up
 from spark_trickle.sql.bind.subqueries.values import scalar_value
-from spark_trickle.sql.types.coercion import BOOLEAN
+from spark_trickle.sql.types.coercion import BOOLEAN, STRING, as_texts
+from spark_trickle.sql.types.infer import type_of
 
 
 def restrict(node: Node, predicate: exp.Expression, environment: Environment) -> Node:
@@ -103,11 +105,26 @@ def _needed_for_existence(plan: Node) -> Node:
 def _comparison(
     query: NestedQuery, operands: Sequence[exp.Expression], columns: Sequence[Column]
 ) -> Conjuncts:
-    pairs = zip(operands, columns, strict=False)
     return tuple(
-        boolean(query.operator(this=enclosed(operand.copy()), expression=ref(column)))
-        for operand, column in pairs
+        boolean(query.operator(this=enclosed(one), expression=other))
+        for one, other in (
+            _sides(query, operand.copy(), ref(column))
+            for operand, column in zip(operands, columns, strict=False)
+        )
     )
+
+
+def _sides(
+    query: NestedQuery, operand: exp.Expression, column: exp.Expression
+) -> tuple[exp.Expression, exp.Expression]:
+    """What is compared, in the type that IN would compare it in."""
+    if not isinstance(query.origin, exp.In) or not as_texts(type_of(operand), type_of(column)):
+        return operand, column
+    return _as_text(operand), _as_text(column)
+
+
+def _as_text(value: exp.Expression) -> exp.Expression:
+    return value if value.type == STRING else typed(exp.cast(value, STRING), STRING)
 
 
 def _true_or_null(comparison: Conjuncts, node: Node, plan: Node) -> Conjuncts:
