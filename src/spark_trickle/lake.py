@@ -258,9 +258,9 @@ class Lake:
         """Refresh stream tables, each after what it reads, all at one version.
 
         ``select``: ``name``, ``name+`` (and what reads it), ``+name`` (and what it reads), or
-        several. ``wait=False`` leaves out what another process is just refreshing. One that fails
-        does not stop the others: its report says so. ``errors="raise"`` raises RefreshError at the
-        end, which carries all reports.
+        several; a name with blanks or the like in backticks. ``wait=False`` leaves out what another
+        process is just refreshing. One that fails does not stop the others: its report says so.
+        ``errors="raise"`` raises RefreshError at the end, which carries all reports.
 
         >>> lake.refresh_all(select="+totals", errors="raise")
         """

@@ -50,6 +50,15 @@ def test_rows_and_refreshes(here: Path) -> None:
     assert "NO_DATA" in run("history", "good", cwd=here).out
 
 
+def test_odd_names_are_refreshed_and_drawn(here: Path) -> None:
+    text = "CREATE STREAM TABLE `a, b+` AS SELECT a FROM t; ALTER TABLE t RENAME TO `s one.x`"
+    assert run("sql", text, cwd=here).code == 0
+    for meant in ("`s one.x`+", "`a, b+`", "+`a, b+`"):
+        ran = run("refresh", meant, "--format", "json", cwd=here)
+        assert [row["name"] for row in json.loads(ran.out)] == ["a, b+"], ran.err
+    assert run("graph", cwd=here).out.split("\n")[:2] == ["`s one.x`", "  a, b+"]
+
+
 def test_ctrl_c(here: Path) -> None:
     process = subprocess.Popen(
         [*TRICKLE, "sql", "SELECT max(id * 7 % 7919) FROM range(0, 100000000000000)"],

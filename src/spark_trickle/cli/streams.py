@@ -26,7 +26,9 @@ _REPORT = ("name", "mode", "rows", "seconds", "reason")
 def refresh(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Stream tables; name+ with all that read it, +name with all it reads."),
+        typer.Argument(
+            help="Stream tables; name+ with all that read it, +name with all it reads; odd `names`."
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Recompute in full.")] = False,

@@ -12,6 +12,7 @@ import pyarrow as pa
 from spark_trickle.compat.functions import FunctionContext, Parameter, PgFunction, rows, scalar
 from spark_trickle.compat.names import table_name
 from spark_trickle.errors import UserError
+from spark_trickle.maintain.records.graph import read_by
 from spark_trickle.maintain.records.monitor import StreamTableInfo, staleness
 from spark_trickle.maintain.watch.alerts import CRITICAL, OK, WARNING, health
 from spark_trickle.maintain.watch.overview import edges
@@ -127,7 +128,9 @@ def explain_st(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     name = _given(desk, given)
     stages = ("normalized", "verdict", "strategy", "fast_path", "delta", "choice")
     stream = desk.streams.get(name)
-    shown = [("defining_query", stream.query), ("frontier", json.dumps(stream.frontier))]
+    names = read_by(desk.engine.catalog, stream)
+    frontier = {names[source.uuid]: source.version for source in stream.sources}
+    shown = [("defining_query", stream.query), ("frontier", json.dumps(frontier))]
     for stage in stages:
         shown.append((stage, desk.streams.explain_table(stream, stage).strip()))
     return rows([("property", _TEXT), ("value", _TEXT)], shown)
@@ -171,9 +174,10 @@ def dependency_tree(desk: FunctionContext, _: Mapping[str, Any]) -> pa.Table:
 def list_sources(desk: FunctionContext, given: Mapping[str, Any]) -> pa.Table:
     stream = desk.streams.get(table_name(given["name"]))
     streams = {other.uuid for other in desk.streams.all()}
+    names = read_by(desk.engine.catalog, stream)
     columns = [("source_table", _TEXT), ("source_type", _TEXT), ("frontier_version", _LONG)]
     records = [
-        (s.name, "STREAM_TABLE" if s.uuid in streams else "TABLE", s.version)
+        (names[s.uuid], "STREAM_TABLE" if s.uuid in streams else "TABLE", s.version)
         for s in stream.sources
     ]
     return rows(

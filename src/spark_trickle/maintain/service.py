@@ -341,7 +341,7 @@ class StreamTables:
     def recommend(self, name: str) -> list[Recommendation]:
         """What would make the stream table cheaper to keep, from its history."""
         stream = self.get(name)
-        tables = [self._catalog.table(source.name) for source in stream.sources]
+        tables = [t for s in stream.sources if (t := self._catalog.find(s.uuid)) is not None]
         return recommend(stream, self.history(name), interval_of(stream), tables)
 
     def history(self, name: str | None = None) -> list[RefreshReport]:

@@ -6,6 +6,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from spark_trickle.errors import CycleError
 from spark_trickle.maintain.records.streams import StreamTable
+from spark_trickle.storage.catalog.catalog import Catalog
+
+
+def read_by(catalog: Catalog, stream: StreamTable) -> dict[str, str]:
+    """What the tables that a stream table reads are called now, by uuid; one that is gone, as its
+    query calls it."""
+    return {s.uuid: str(catalog.find(s.uuid) or s.name) for s in stream.sources}
 
 
 def dependents(tables: Iterable[StreamTable], uuid: str) -> list[StreamTable]:

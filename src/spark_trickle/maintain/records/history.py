@@ -28,7 +28,7 @@ class RefreshReport:
     """A stable code, a colon, and a sentence."""
     asked_mode: str = "AUTO"
     sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """By source: the version before and after."""
+    """By source, as the query calls it: the version before and after."""
     clock: tuple[str | None, str] | None = None
     """Of temporal filters: the moment before and after; None before: there were no contents."""
     version: int = 0

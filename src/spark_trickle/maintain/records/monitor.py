@@ -130,7 +130,7 @@ def describe(
     refused: NoFastPath | None = None,
 ) -> StreamTableInfo:
     """The record for people; ``compiled`` is None when the query no longer fits its sources."""
-    names = {s.uuid: str(catalog.find(s.uuid) or s.name) for s in stream.sources}
+    names = graph.read_by(catalog, stream)
     return StreamTableInfo(
         stream.name,
         stream.query,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from spark_trickle.execute.show.definitions import full_name, text
 from spark_trickle.maintain.records import streams as records
+from spark_trickle.maintain.records.graph import read_by
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.timed.clocks import spelled
 from spark_trickle.storage.catalog.catalog import Catalog
@@ -23,7 +24,8 @@ class ShownStreams:
 
     def details(self, uuid: str) -> list[tuple[str, str | None]]:
         stream = self._one(uuid)
-        known = [f"{s.name} at version {s.version}" for s in stream.sources]
+        names = read_by(self.catalog, stream)
+        known = [f"{names[s.uuid]} at version {s.version}" for s in stream.sources]
         moment = spelled(stream.clock)
         frontier = ", ".join(known if moment is None else [*known, f"the clock at {moment}"])
         return [

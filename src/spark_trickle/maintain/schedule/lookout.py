@@ -33,6 +33,8 @@ class Known:
     planned: tuple[Planned, ...] = ()
     past: dict[str, Past] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    """What the tables that are read are called now, by uuid."""
 
 
 def planned(stream: StreamTable) -> Planned:
@@ -79,6 +81,8 @@ class Lookout:
             self._note_attempts(connection, tables, leases)
             structure = self._catalog.structure_in(connection, version)
         ids = {table.uuid: table.id for table in structure.tables.values()}
+        read = {source.uuid for stream in tables for source in stream.sources}
+        names = {t.uuid: str(t) for t in structure.tables.values() if t.uuid in read}
         past = {}
         for stream in tables:
             lease = leases.get(stream.uuid, Lease(stream.uuid))
@@ -90,7 +94,7 @@ class Lookout:
                 changed=self._pending(stream, ids, oldest) or self._restless(stream),
                 busy=lease.holder is not None,
             )
-        return Known(version, tuple(tables), tuple(map(planned, tables)), past, leases)
+        return Known(version, tuple(tables), tuple(map(planned, tables)), past, leases, names)
 
     def note_attempt(self, uuid: str, began: float) -> None:
         """An attempt of our own, which we need not guess about."""

@@ -44,7 +44,8 @@ def refresh_all(
 ) -> list[RefreshReport]:
     """All stream tables, or those selected, at one version of the base tables."""
     engine = followers.refresher.engine
-    chosen = selected(_load(engine.catalog), select)
+    names = {} if select is None else {t.uuid: str(t) for t in engine.catalog.tables()}
+    chosen = selected(_load(engine.catalog), select, names)
     if not chosen:
         return []
     leases = Leases(engine.catalog)

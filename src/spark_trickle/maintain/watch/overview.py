@@ -88,7 +88,7 @@ def edges(known: Known) -> list[Edge]:
     targets = lags(0.0, known.planned)
     return [
         Edge(
-            source.name,
+            known.names.get(source.uuid, source.name),
             "STREAM_TABLE" if source.uuid in streams else "TABLE",
             table.name,
             table.refresh_mode,

@@ -80,10 +80,10 @@ def _facts(sight: Sight, facts: Facts) -> Html:
 
 def _source(sight: Sight, uuid: str, name: str) -> Child:
     """A link, where the source is a stream table itself."""
-    known = {f.stream.uuid: f.stream.name for f in sight.look()[1].tables}
-    return (
-        link("/table", cut(known[uuid], 80), name=known[uuid]) if uuid in known else cut(name, 80)
-    )
+    known = sight.look()[0]
+    now = known.names.get(uuid, name)
+    is_stream = any(table.uuid == uuid for table in known.tables)
+    return link("/table", cut(now, 80), name=now) if is_stream else cut(now, 80)
 
 
 def _buttons(facts: Facts, role: str) -> Html | None:
