@@ -49,6 +49,8 @@ class Tables:
         )
 
         def work(state: TransactionState) -> None:
+            for column in columns:
+                self.engine.defaults.check(column, where, [c.name for c in columns])
             state.tx.create_table(
                 where, columns, primary_key=primary, cluster_by=cluster, comment=comment
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, assert_never
 
 from spark_trickle.errors import (
@@ -15,6 +16,7 @@ from spark_trickle.errors import (
     UserError,
 )
 from spark_trickle.execute import views
+from spark_trickle.execute.defaults import Defaults
 from spark_trickle.execute.states import TransactionState, table_name
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.text.cursor import Name
@@ -24,8 +26,8 @@ from spark_trickle.storage.versions.transaction import Transaction
 
 HasNull = Callable[[Table, str], bool]
 """Whether a row of the table is NULL in a column."""
-Evaluate = Callable[[ast.ColumnDefinition], Any]
-"""Answers the value of a column's DEFAULT, as pyarrow gives it."""
+Ask = Callable[[ast.ColumnDefinition], Any]
+"""Looks at a column's DEFAULT; what it answers is for the rows that are there already."""
 
 Alteration = ast.AddColumns | ast.DropColumns | ast.RenameColumn | ast.RenameTable | ast.AlterColumn
 Ddl = (
@@ -41,7 +43,7 @@ Ddl = (
 
 
 def apply(
-    state: TransactionState, statement: Ddl, sql: str, evaluate: Evaluate, has_null: HasNull
+    state: TransactionState, statement: Ddl, sql: str, defaults: Defaults, has_null: HasNull
 ) -> list[str] | None:
     """Do it; with CASCADE, the names of what was dropped."""
     tx = state.tx
@@ -61,8 +63,7 @@ def apply(
         case ast.CreateTable(like=Name() as like):
             _create_like(tx, statement, tx.table(table_name(like)))
         case ast.CreateTable():
-            columns = [_new(column, sql) for column in statement.columns]
-            create(tx, statement, columns)
+            _create_table(tx, statement, sql, defaults)
         case ast.DropTable():
             table = find(tx, statement)
             if table is not None:
@@ -70,21 +71,24 @@ def apply(
         case ast.Comment():
             _comment(tx, statement)
         case ast.AlterColumn():
-            _alter_column(tx, statement, has_null)
+            _alter_column(tx, statement, defaults, has_null)
         case _:
-            _alter(tx, statement, sql, evaluate)
+            _alter(tx, statement, sql, defaults)
     return None
 
 
 Named = ast.AddColumns | ast.DropColumns | ast.RenameColumn | ast.RenameTable
 
 
-def _alter(tx: Transaction, statement: Named, sql: str, evaluate: Evaluate) -> None:
+def _alter(tx: Transaction, statement: Named, sql: str, defaults: Defaults) -> None:
     match statement:
         case ast.AddColumns(name, added):
             table = tx.table(table_name(name))
+            names = [c.name for c in table.columns] + [c.name for c in added]
+            ask = partial(defaults.value, table=table.full_name, names=names)
             for column in added:
-                table = tx.add_column(table, _new(column, sql, evaluate))
+                if not (column.if_not_exists and table.column(column.name) is not None):
+                    table = tx.add_column(table, _new(column, sql, ask))
         case ast.DropColumns():
             _drop_columns(tx, statement)
         case ast.RenameColumn(name, column_name, to):
@@ -95,6 +99,16 @@ def _alter(tx: Transaction, statement: Named, sql: str, evaluate: Evaluate) -> N
             assert_never(statement)
 
 
+def _create_table(
+    tx: Transaction, statement: ast.CreateTable, sql: str, defaults: Defaults
+) -> None:
+    names = [column.name for column in statement.columns]
+    ask = partial(defaults.check, table=table_name(statement.name), names=names)
+    known = statement.if_not_exists and find(tx, statement) is not None
+    columns = [_new(column, sql, None if known else ask) for column in statement.columns]
+    create(tx, statement, columns)
+
+
 def _create_like(tx: Transaction, statement: ast.CreateTable, model: Table) -> None:
     columns = [
         NewColumn(c.name, c.declared, c.nullable, c.default, None, c.comment) for c in model.columns
@@ -103,9 +117,15 @@ def _create_like(tx: Transaction, statement: ast.CreateTable, model: Table) -> N
     create(tx, replace(wanted, comment=model.comment), columns)
 
 
-def _alter_column(tx: Transaction, statement: ast.AlterColumn, has_null: HasNull) -> None:
+def _alter_column(
+    tx: Transaction, statement: ast.AlterColumn, defaults: Defaults, has_null: HasNull
+) -> None:
     table = tx.table(table_name(statement.name))
-    if statement.action == "SET NOT NULL" and table.column(statement.column) is not None:
+    column = table.column(statement.column)
+    if statement.action == "SET DEFAULT" and column is not None:
+        wanted = NewColumn(column.name, column.declared, column.nullable, statement.value)
+        defaults.check(wanted, table.full_name, [c.name for c in table.columns])
+    if statement.action == "SET NOT NULL" and column is not None:
         if has_null(table, statement.column):
             raise InvalidDataError(
                 f"column {statement.column} of {table} cannot become NOT NULL: it has rows with NULL",
@@ -179,11 +199,11 @@ def create(tx: Transaction, statement: ast.CreateTable, columns: list[NewColumn]
     )
 
 
-def _new(column: ast.ColumnDefinition, sql: str, evaluate: Evaluate | None = None) -> NewColumn:
+def _new(column: ast.ColumnDefinition, sql: str, ask: Ask | None) -> NewColumn:
     position = Position.of_span(sql, column.span.start, column.span.end)
     try:
         parse_spark(column.type)
-        initial = None if evaluate is None else evaluate(column)
+        initial = None if ask is None else ask(column)
     except UserError as error:
         raise type(error)(error.message, position=position, hint=error.hint) from None
     return NewColumn(

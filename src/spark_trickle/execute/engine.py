@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from spark_trickle.errors import InvalidDataError, NotFoundError, UserError, names_hint
 from spark_trickle.execute import ddl, views
+from spark_trickle.execute.defaults import Defaults
 from spark_trickle.execute.dml import appended, rows
 from spark_trickle.execute.dml.restore import has_null, restore
 from spark_trickle.execute.executors import LazyExecutors
@@ -25,8 +25,7 @@ from spark_trickle.statements import parse as ast
 from spark_trickle.statements.text.cursor import Span
 from spark_trickle.statements.text.splices import quoted
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.files.types import arrow_schema, make_column, parse_spark
-from spark_trickle.storage.files.values import plain, plain_value
+from spark_trickle.storage.files.types import arrow_schema
 from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import (
     HIDDEN_SCHEMA,
@@ -66,6 +65,10 @@ class Engine:
         self.executors = LazyExecutors(self._shared)
         self._frames: Frames | None = None
         self._desks: Desks | None = None
+
+    @property
+    def defaults(self) -> Defaults:
+        return Defaults(self.holder)
 
     @property
     def frames(self) -> Frames:
@@ -196,7 +199,7 @@ class Engine:
             case _:
                 lost = views.broken(tx, state)
                 asked = partial(has_null, self, state)
-                dropped = ddl.apply(state, statement, sql, self._evaluate, asked)
+                dropped = ddl.apply(state, statement, sql, self.defaults, asked)
                 views.refuse_breaking(lost, views.broken(tx, state))
                 return dropped
 
@@ -359,26 +362,6 @@ class Engine:
         staged = stage_query(writer, frame, table, table.columns, place, runner.reads)
         return writer.insert(table, staged)
 
-    def _evaluate(self, definition: ast.ColumnDefinition) -> Any:
-        """The plain value of a DEFAULT clause: literals in Python, the rest by Spark."""
-        if definition.default is None:
-            return None
-        column = make_column(
-            definition.name,
-            parse_spark(definition.type),
-            itertools.count(1),
-            default=definition.default,
-        )
-        table = Table(0, "", "the new column", (column,))
-        known, value = rows.literal_default(table, column, self.holder.time_zone)
-        if known:
-            return plain_value(value)
-        from spark_trickle.spark.failures import spark_errors
-
-        with spark_errors():
-            text = f"SELECT CAST(({definition.default}) AS {definition.type}) AS value"
-            return plain(self.holder.for_changes.sql(text).toArrow().column(0))[0]
-
     def _complete(self, table: Table, data: pa.Table) -> pa.Table:
         """The data's columns under the table's names, defaults for those it lacks."""
         given = {}
@@ -390,9 +373,8 @@ class Engine:
             given[column.name] = data.column(name)
         for column in table.columns:
             if column.name not in given:
-                value = self._evaluate(
-                    ast.ColumnDefinition(column.name, column.type, default=column.default)
-                )
+                made = NewColumn(column.name, column.declared, default=column.default)
+                value = self.defaults.value(made, table.full_name, ())
                 field_type = arrow_schema(table.columns).field(column.name).type
                 given[column.name] = pa.array([value] * data.num_rows, field_type)
         return pa.table({c.name: given[c.name] for c in table.columns})

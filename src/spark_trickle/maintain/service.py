@@ -112,6 +112,8 @@ class StreamTables:
 
     def create(
         self, wanted: Definition, *, or_replace: bool = False, if_not_exists: bool = False
+        if or_replace and if_not_exists:
+            raise UserError("or_replace and if_not_exists do not go together", hint="say one")
     ) -> RefreshReport | None:
         """Make a stream table; with ``or_replace`` change the one that is there as needed."""
         wanted = replace(
@@ -120,7 +122,7 @@ class StreamTables:
             refresh_mode=_mode(wanted.refresh_mode),
         )
         there = self.find(wanted.name)
-        if there is not None and if_not_exists and not or_replace:
+        if there is not None and if_not_exists:
             return None
         if there is not None and not or_replace:
             raise AlreadyExistsError(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
 from spark_trickle.statements import parse as ast
 from spark_trickle.statements.text.cursor import Cursor, Name, Span
 
-_AFTER_TYPE = ("NOT", "NULL", "DEFAULT", "COMMENT", "PRIMARY", "GENERATED", "CONSTRAINT", "CHECK")
-_AFTER_DEFAULT = ("COMMENT", "PRIMARY", "GENERATED", "CONSTRAINT", "CHECK")
+_AFTER_DEFAULT = ("COMMENT", "PRIMARY", "GENERATED", "CONSTRAINT", "CHECK", "FIRST", "AFTER")
+_AFTER_TYPE = ("NOT", "NULL", "DEFAULT", *_AFTER_DEFAULT)
 
 
 def parse(cursor: Cursor) -> ast.Statement | None:
@@ -59,6 +60,8 @@ def _schema_word(cursor: Cursor) -> bool:
 def _create(cursor: Cursor) -> ast.Statement:
     or_replace = cursor.accept("OR", "REPLACE")
     if _schema_word(cursor):
+        if or_replace:
+            cursor.fail("a schema cannot be replaced", hint="CREATE SCHEMA IF NOT EXISTS …")
         if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
         return ast.CreateSchema(cursor.part("a schema's name"), if_not_exists)
     temporary = cursor.accept("TEMPORARY") or cursor.accept("TEMP")
@@ -68,7 +71,7 @@ def _create(cursor: Cursor) -> ast.Statement:
         cursor.fail("VIEW is expected here", hint="tables that are temporary are not known here")
     if not cursor.accept("TABLE"):
         cursor.fail("TABLE, VIEW, STREAM TABLE or SCHEMA is expected here")
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if_not_exists = cursor.if_not_exists(or_replace)
     statement = ast.CreateTable(cursor.name(), if_not_exists=if_not_exists, or_replace=or_replace)
     if cursor.accept("LIKE"):
         return replace(statement, like=cursor.name())
@@ -78,9 +81,7 @@ def _create(cursor: Cursor) -> ast.Statement:
 
 
 def _create_view(cursor: Cursor, or_replace: bool, temporary: bool) -> ast.CreateView:
-    if or_replace and cursor.at("IF", "NOT", "EXISTS"):
-        cursor.fail("OR REPLACE and IF NOT EXISTS do not go together")
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if_not_exists = cursor.if_not_exists(or_replace)
     name = cursor.name("a view's name")
     columns = cursor.names("a column's name") if cursor.at_symbol("(") else ()
     comment = cursor.string("a comment") if cursor.accept("COMMENT") else None
@@ -138,6 +139,8 @@ def _column(cursor: Cursor) -> tuple[ast.ColumnDefinition, bool]:
         elif cursor.accept("PRIMARY", "KEY"):
             is_key = True
             _constraint_words(cursor)
+        elif cursor.at("FIRST") or cursor.at("AFTER"):
+            _refuse_place(cursor)
         elif not cursor.accept("NULL"):
             token = cursor.peek()
             cursor.fail(
@@ -146,6 +149,13 @@ def _column(cursor: Cursor) -> tuple[ast.ColumnDefinition, bool]:
             )
     span = Span(cursor.tokens[start].start, cursor.tokens[cursor.index - 1].end)
     return replace(column, span=span), is_key
+
+
+def _refuse_place(cursor: Cursor) -> NoReturn:
+    cursor.fail(
+        "a column's place cannot be chosen: new columns come last",
+        hint="SELECT lists columns in any order, and so does a view",
+    )
 
 
 def _type(cursor: Cursor) -> Span:
@@ -241,6 +251,8 @@ def _alter_column(cursor: Cursor, name: Name, column: str) -> ast.Statement:
     for action in ("DROP DEFAULT", "SET NOT NULL", "DROP NOT NULL"):
         if cursor.accept(*action.split()):
             return ast.AlterColumn(name, column, action)
+    if cursor.at("FIRST") or cursor.at("AFTER"):
+        _refuse_place(cursor)
     return cursor.fail(
         "TYPE, SET DEFAULT, DROP DEFAULT, SET NOT NULL, DROP NOT NULL or COMMENT is expected here"
     )
@@ -278,10 +290,11 @@ def _dropped(cursor: Cursor, name: Name) -> ast.DropColumns:
 def _added(cursor: Cursor) -> tuple[ast.ColumnDefinition, ...]:
     if not cursor.accept("COLUMNS"):
         cursor.accept("COLUMN")
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     bracketed = cursor.accept_symbol("(")
     columns = [_column(cursor)[0]]
     while cursor.accept_symbol(","):
         columns.append(_column(cursor)[0])
     if bracketed:
         cursor.expect_symbol(")")
-    return tuple(columns)
+    return tuple(replace(column, if_not_exists=if_not_exists) for column in columns)

@@ -26,6 +26,8 @@ class ColumnDefinition:
     default: str | None = None
     span: Span = Span(0, 0)
     comment: str | None = None
+    if_not_exists: bool = False
+    """ADD COLUMN: nothing is done where there is one of that name."""
 
 
 @dataclass(frozen=True)

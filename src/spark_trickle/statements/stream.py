@@ -124,7 +124,7 @@ def _create(cursor: Cursor, *, explain: bool) -> CreateStreamTable:
     cursor.expect("CREATE")
     or_replace = cursor.accept("OR", "REPLACE")
     cursor.expect("STREAM", "TABLE")
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if_not_exists = cursor.if_not_exists(or_replace)
     name = _name(cursor)
     options, initialize = StreamOptions(), True
     while not cursor.accept("AS"):

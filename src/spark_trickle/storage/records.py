@@ -27,6 +27,13 @@ FILE_VERSION_FIELD = 2147483539
 DEFAULT_SCHEMA = "main"
 HIDDEN_SCHEMA = "__trickle"
 """The schema of tables that hold private state; users do not see it listed."""
+RESERVED_SCHEMAS = {
+    "trickle": "its relations tell of stream tables",
+    "information_schema": "its relations tell what the lake holds",
+    "pgtrickle": "its functions and relations are pg_trickle's",
+    "pgivm": "its functions and relations are pg_ivm's",
+}
+"""Names that queries read otherwise than as schemas of the lake, in lower case."""
 _OUR_PREFIXES = ("__trickle", "__beside_", "_ducklake_internal_")
 _OUR_NAMES = frozenset({ROW_ID, WEIGHT, "__row", "__rows", "__kept", "__branch", "__position"})
 

@@ -16,7 +16,7 @@ from spark_trickle.statements.values import (
     read_values,
     store,
 )
-from spark_trickle.storage.records import Column, Table
+from spark_trickle.storage.records import Column, Table, TableName
 
 
 def target_columns(
@@ -59,7 +59,7 @@ def literal_rows(
         for column, literal in zip(columns, row, strict=True):
             if literal.kind == "default":
                 continue
-            known, value = _store(table, column, literal, time_zone)
+            known, value = stored(table, column, literal, time_zone)
             if not known:
                 return None
             record[column.name] = value
@@ -84,10 +84,13 @@ def _default(table: Table, column: Column, time_zone: str) -> tuple[bool, Any]:
     if column.default is None:
         return True, None
     literal = read_literal(column.default)
-    return (False, None) if literal is None else _store(table, column, literal, time_zone)
+    return (False, None) if literal is None else stored(table, column, literal, time_zone)
 
 
-def _store(table: Table, column: Column, literal: Literal, time_zone: str) -> tuple[bool, Any]:
+def stored(
+    table: Table | TableName, column: Column, literal: Literal, time_zone: str
+) -> tuple[bool, Any]:
+    """As ``store``; InvalidDataError for what the column cannot hold."""
     try:
         return store(literal, column.type, time_zone)
     except Misfit:
@@ -95,8 +98,3 @@ def _store(table: Table, column: Column, literal: Literal, time_zone: str) -> tu
             f"the value {literal.text} does not fit column {column.name} of {table}, "
             f"which has the type {column.type}"
         ) from None
-
-
-def literal_default(table: Table, column: Column, time_zone: str) -> tuple[bool, Any]:
-    """(True, the column's default as a value), or (False, …) when it takes Spark to know."""
-    return _default(table, column, time_zone)

@@ -110,6 +110,15 @@ class Cursor:
         self.index += 1
         return token.value
 
+    def if_not_exists(self, or_replace: bool) -> bool:
+        """Whether IF NOT EXISTS stands here."""
+        if or_replace and self.at("IF", "NOT", "EXISTS"):
+            self.fail(
+                "OR REPLACE and IF NOT EXISTS do not go together",
+                hint="OR REPLACE makes it anew, IF NOT EXISTS leaves what is there: say one of them",
+            )
+        return self.accept("IF", "NOT", "EXISTS")
+
     def skip_group(self) -> None:
         """Move past a bracketed group, brackets included."""
         opened = self.peek()

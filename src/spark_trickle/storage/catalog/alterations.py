@@ -18,6 +18,7 @@ from spark_trickle.storage.files.values import plain_value, to_text
 from spark_trickle.storage.records import (
     DEFAULT_SCHEMA,
     HIDDEN_SCHEMA,
+    RESERVED_SCHEMAS,
     ROW_ID,
     Column,
     NewColumn,
@@ -39,6 +40,11 @@ def create_schema(structure: Structure, name: str, number: int, if_not_exists: b
         if if_not_exists:
             return structure
         raise AlreadyExistsError(f"schema {name} already exists")
+    if name.lower() in RESERVED_SCHEMAS:
+        raise BindError(
+            f"the schema name {name} is reserved: {RESERVED_SCHEMAS[name.lower()]}",
+            hint="choose another name",
+        )
     files = structure.schema(DEFAULT_SCHEMA).files
     made = Schema(number, name, as_folder(files.root + folder_name(name)), files)
     return replace(structure, schemas={**structure.schemas, name.lower(): made})
@@ -125,10 +131,6 @@ def _made(column: NewColumn, ids: Iterator[int]) -> Column:
         length=length_of(column.type),
         comment=column.comment,
     )
-    if made.length is not None and len((made.initial_default or "").rstrip(" ")) > made.length:
-        raise InvalidDataError(
-            f"the default of column {made.name} is longer than its type {made.declared} allows"
-        )
     if made.initial_default is not None and to_text(made.initial_default, made.type) is None:
         raise InvalidDataError(
             f"the default of column {made.name} cannot be kept: the catalog has no text for it",

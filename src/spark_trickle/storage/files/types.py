@@ -90,6 +90,8 @@ def parse_spark(text: str) -> LakeType:
             hint="CHAR(n) pads values and what they are compared with: use VARCHAR(n) or STRING; "
             "inside arrays, maps and structs use STRING",
         )
+    if length_of(text) == 0:
+        raise InvalidDataError(f"the type {text!r} holds no text", hint="the length is 1 or more")
     result = parser.type()
     parser.end()
     return result
