@@ -8,7 +8,14 @@ from decimal import Decimal
 
 import pytest
 
-from spark_trickle import BindError, CommitConflictError, NotFoundError, Settings, connect
+from spark_trickle import (
+    BindError,
+    CommitConflictError,
+    NotFoundError,
+    Settings,
+    UserError,
+    connect,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -219,6 +226,21 @@ def test_conflicts(shop):
         tx.sql("INSERT INTO orders SELECT 50, name, 1 FROM ref.customer")
         shop.sql("INSERT INTO ref.customer VALUES ('newer', 'Bonn')")
     assert shop.table("orders").count() == 5
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM IDENTIFIER('orders')",
+        "SELECT * FROM IDENTIFIER('Ref.customer')",
+        "FROM ref.customer INSERT INTO orders SELECT 9, name, 1",
+    ],
+)
+def test_forms_that_do_not_reach_the_tables_of_the_lake(shop, statement):
+    with pytest.raises(UserError, match="is there, but stands where") as caught:
+        shop.sql(statement)
+    assert "not supported" in str(caught.value.hint)
+    assert "did you mean" not in str(caught.value)
 
 
 def test_single_statements_retry_by_themselves(tmp_path, spark):

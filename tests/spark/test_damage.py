@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spark_trickle import CatalogError, Settings, connect
-from spark_trickle.errors import ExecutionError
+from spark_trickle.errors import ExecutionError, NotFoundError
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +40,23 @@ def test_a_missing_file_is_named(tmp_path, spark):
         assert lake.table("fine").count() == 2
         (tmp_path / "aside.parquet").rename(file.path)
         assert lake.table("t").count() == 3
+
+
+def test_what_reads_a_version_that_expired_says_so(tmp_path, spark):
+    with connect(tmp_path / "m", spark=spark, settings=Settings(inline_row_limit=1)) as lake:
+        lake.sql("CREATE TABLE t (id INT, v INT)")
+        lake.sql("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+        frame = lake.table("t")
+        tx = lake.transaction(isolation="REPEATABLE READ")
+        lake.sql("UPDATE t SET v = 0")
+        lake.compact("t")
+        lake.expire(older_than=0)
+        lake.remove_orphans(grace_seconds=0)
+        for read in (frame.collect, lambda: tx.sql("SELECT * FROM t").collect()):
+            with pytest.raises((CatalogError, NotFoundError), match="has expired") as caught:
+                read()
+            assert "anew" in str(caught.value.hint)
+        tx.rollback()
 
 
 def test_a_damaged_file_is_an_error_of_ours(tmp_path, spark):

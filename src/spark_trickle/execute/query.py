@@ -139,10 +139,17 @@ class QueryRunner:
         except NotFoundError as error:
             raise self._explained(error) from None
 
-    def _explained(self, error: NotFoundError) -> NotFoundError:
+    def _explained(self, error: NotFoundError) -> UserError:
         """The same error with a hint: tables of the lake and views of the session are in reach."""
         name = error.message.removeprefix("there is no table ")
         known = {*(str(table) for table in visible(self.state)), *view_names(self.spark)}
+        if name.lower() in map(str.lower, known):
+            return UserError(
+                f"{name} is there, but stands where no table's name is looked for",
+                position=error.position,
+                hint="write the name itself after FROM or JOIN, without IDENTIFIER(…), "
+                "and INSERT INTO … SELECT … FROM …, not FROM … INSERT: these forms are not supported",
+            )
         return NotFoundError(error.message, position=error.position, hint=names_hint(name, known))
 
     def _view(
@@ -162,6 +169,7 @@ class QueryRunner:
             return None if found is None else self.frames.local_view(found)
         if name.schema.lower() == "trickle" and name.name.lower() in self.relations:
             return self.frames.local_view(self.relations[name.name.lower()]())
+        own = None
         try:
             seen = self.state
             if travels:
@@ -173,11 +181,12 @@ class QueryRunner:
             if travels:
                 plan = self.state.catalog.scan(name, version)
             else:
-                plan = self.state.scan(self.state.table(name))
+                own = self.state.table(name)
+                plan = self.state.scan(own)
                 if self.reading is not None:
                     self.reading(plan.table)
         except NotFoundError as error:
-            if not travels:
+            if not travels and own is None:
                 return None
             raise self._at(error, reference) from None
         return self.frames.view(pruned(plan, conditions))

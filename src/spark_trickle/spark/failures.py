@@ -24,6 +24,7 @@ from spark_trickle.errors import (
     TrickleError,
 )
 from spark_trickle.statements.text.splices import Spliced
+from spark_trickle.storage.files.disk import LOST_FILE
 
 _NO_SPACE = ("No space left on device", "File too large", "Disk quota exceeded")
 _REFUSED = ("Mkdirs failed to create", "Read-only file system")
@@ -125,7 +126,7 @@ def translate(error: Exception, sql: str = "", sent: Spliced | None = None) -> T
     if condition.startswith(_MISSING_FILE) or "FileNotFoundException" in raw:
         return CatalogError(
             f"a data file of the lake cannot be read: {_file(raw) or message}",
-            hint="the catalog lists this file; restore it, or expire the versions that need it",
+            hint=LOST_FILE,
         )
     if isinstance(error, ParseException):
         return ParseError(message, position=position)

@@ -33,6 +33,7 @@ from spark_trickle.spark.sessions.classic import active_kept
 from spark_trickle.spark.sessions.names import drop_view
 from spark_trickle.spark.types import FIELD_ID, spark_schema
 from spark_trickle.storage.files.filesystem import FileSystem
+from spark_trickle.storage.files.disk import LOST_FILE
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
     FILE_ROW_ID_FIELD,
@@ -190,7 +191,7 @@ def check_present(table: Table, files: Sequence[DataFile]) -> None:
     if lost is not None:
         raise CatalogError(
             f"the data file {lost} is missing",
-            hint="the catalog lists this file; restore it, or expire the versions that need it",
+            hint=LOST_FILE,
         )
 
 

@@ -298,7 +298,10 @@ def _inside(bounds: tuple[int, int], version: int | None) -> int:
     if version is None:
         return newest
     if version < oldest:
-        raise NotFoundError(f"version {version} has expired; the oldest kept is {oldest}")
+        raise NotFoundError(
+            f"version {version} has expired; the oldest kept is {oldest}",
+            hint="name a version that is kept; a transaction that reads this one has to be made anew",
+        )
     if version > newest:
         raise NotFoundError(f"version {version} does not exist; the newest is {newest}")
     return version

@@ -10,6 +10,11 @@ import pyarrow as pa
 
 from spark_trickle.errors import CatalogError, ReadOnlyError, StorageFullError, TrickleError
 
+LOST_FILE = (
+    "if its version has expired meanwhile, make the query or the transaction anew; "
+    "if the catalog still lists the file, restore it, or expire the versions that need it"
+)
+
 
 @contextmanager
 def reading(path: str, table: object) -> Iterator[None]:
@@ -28,7 +33,7 @@ def reading(path: str, table: object) -> Iterator[None]:
 def missing_file(path: str, table: object) -> CatalogError:
     return CatalogError(
         f"the data file {path} of table {table} is missing",
-        hint="restore the file; it was removed by something other than this lake",
+        hint=LOST_FILE,
     )
 
 
