@@ -11,6 +11,7 @@ import pytest
 
 import spark_trickle
 from spark_trickle.maintain.refresh import locally
+from support.java import JAVA_OF_TESTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,11 +46,7 @@ def spark() -> Iterator[SparkSession]:
             "spark.master": "local[2]",
             "spark.driver.memory": "2g",
             "spark.sql.shuffle.partitions": "2",
-            # Most queries run once: the second compiler and threads that collect garbage cost more
-            # than they give. With one compiler Java would keep 48 MB for compiled code, which are full
-            # after half a minute: all that comes later would be interpreted.
-            "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-            " -XX:ReservedCodeCacheSize=240m",
+            "spark.driver.defaultJavaOptions": JAVA_OF_TESTS,
         },
     )
     yield session

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from tests.support import edges
+from tests.support.java import JAVA_OF_TESTS
 from tests.support.lakes import limited
 
 import spark_trickle
@@ -57,7 +58,11 @@ def main(folder: str) -> None:
     settings = spark_trickle.Settings(
         time_zone=ZONE,
         inline_row_limit=3,
-        spark={"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"},
+        spark={
+            "spark.master": "local[2]",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.defaultJavaOptions": JAVA_OF_TESTS,
+        },
     )
     lake = spark_trickle.connect(folder, settings=settings)
     held: dict[str, pa.Table] = {}
