@@ -10,6 +10,7 @@ from sqlglot import exp
 from spark_trickle.sql.pg import types as t
 from spark_trickle.sql.pg.queries import PgColumns
 from spark_trickle.sql.pg.types import PgType, from_spark
+from spark_trickle.storage.files.by_columns import grouped
 
 
 def arrow_columns(rows: pa.Table) -> PgColumns:
@@ -33,7 +34,7 @@ _ARROW |= {"string": t.TEXT, "large_string": t.TEXT, "bool": t.BOOL, "date32[day
 
 def repeated(rows: pa.Table, keys: list[str]) -> bool:
     complete = _complete(rows, keys)
-    return bool(complete.group_by(keys).aggregate([]).num_rows < complete.num_rows)
+    return bool(grouped(complete, keys).num_rows < complete.num_rows)
 
 
 def _complete(rows: pa.Table, keys: list[str]) -> pa.Table:

@@ -20,6 +20,7 @@ from spark_trickle.delta.keys.needs import KeyBounds, Need, Origins, by_deltas
 from spark_trickle.ir.types import Side
 from spark_trickle.ir.walk import scans
 from spark_trickle.maintain.gather.finding import may_pass
+from spark_trickle.storage.files.by_columns import grouped
 from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.matching import Restriction, meets
 from spark_trickle.storage.records import WEIGHT, Table
@@ -297,7 +298,7 @@ def _versions(found: Sequence[pa.Table], delta: pa.Table | None) -> Nearby:
     if delta is None and len(found) == 1:
         return Nearby(found[0], False)
     counted = [_counted(rows, names) for rows in found]
-    count = pa.concat_tables(counted).group_by(names).aggregate([(_COUNT, "max")])
+    count = grouped(pa.concat_tables(counted), names, [(_COUNT, "max")])
     count = count.rename_columns([*names, _COUNT])
     if delta is None:
         return Nearby(_repeated(count.select(names), count.column(_COUNT).to_numpy()), False)
@@ -306,7 +307,7 @@ def _versions(found: Sequence[pa.Table], delta: pa.Table | None) -> Nearby:
     moved = delta.select([*names, WEIGHT]).add_column(len(names), _COUNT, zero).cast(schema)
     still = pa.repeat(pa.scalar(0, pa.int64()), count.num_rows)
     both = pa.concat_tables([count.append_column(WEIGHT, still), moved])
-    both = both.group_by(names).aggregate([(_COUNT, "max"), (WEIGHT, "sum")])
+    both = grouped(both, names, [(_COUNT, "max"), (WEIGHT, "sum")])
     there = both.column(f"{_COUNT}_max").to_numpy()
     weight = both.column(f"{WEIGHT}_sum").to_numpy()
     after = np.where(there > 0, there, np.maximum(weight, 0))
@@ -330,8 +331,7 @@ def _marked(rows: pa.Table, before: np.ndarray, after: np.ndarray) -> pa.Table:
 
 
 def _counted(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    counted = rows.group_by(names).aggregate([([], "count_all")])
-    return counted.select([*names, "count_all"]).rename_columns([*names, _COUNT])
+    return grouped(rows, names, [([], "count_all")]).rename_columns([*names, _COUNT])
 
 
 def _repeated(rows: pa.Table, counts: np.ndarray) -> pa.Table:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.storage.files import disk, parquet, positions
+from spark_trickle.storage.files.by_columns import grouped
 from spark_trickle.storage.read.column_cache import COLUMNS, Taken
 from spark_trickle.storage.read.ranges import inside
 from spark_trickle.storage.records import (
@@ -102,7 +103,7 @@ def net(rows: pa.Table, columns: list[str]) -> pa.Table:
     if any(pa.types.is_nested(item.type) for item in rows.schema):
         return rows
     few = rows.num_rows < 10_000  # threads cost more than they give
-    summed = rows.group_by(columns, use_threads=not few).aggregate([(WEIGHT, "sum")])
+    summed = grouped(rows, columns, [(WEIGHT, "sum")], use_threads=not few)
     summed = summed.rename_columns([*columns, WEIGHT])
     return summed.filter(pc.not_equal(summed.column(WEIGHT), 0))
 

@@ -17,6 +17,7 @@ from spark_trickle.errors import InternalError
 from spark_trickle.settings import Limits, Settings
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
+from spark_trickle.storage.files.by_columns import ordered
 from spark_trickle.storage.read.reader import read_file
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
@@ -191,7 +192,7 @@ def _append(output: Output, writer: pq.ParquetWriter, schema: pa.Schema, chunk: 
 def _chunks(task: Task, dead: bool) -> Iterator[pa.Table]:
     """The living rows, or the dead ones that some kept version sees, in chunks that fit into
     memory, sorted by the key."""
-    keys = [(c.name, "ascending") for n in task.table.sort_key if (c := task.table.column(n))]
+    keys = [c.name for n in task.table.sort_key if (c := task.table.column(n))]
     pending: list[pa.Table] = []
     count = 0
     for part in _parts(task, dead):
@@ -205,9 +206,9 @@ def _chunks(task: Task, dead: bool) -> Iterator[pa.Table]:
         yield _sorted(pending, keys)
 
 
-def _sorted(parts: Sequence[pa.Table], keys: list[tuple[str, str]]) -> pa.Table:
+def _sorted(parts: Sequence[pa.Table], keys: list[str]) -> pa.Table:
     rows = pa.concat_tables(parts)
-    return rows.sort_by(keys) if keys else rows
+    return ordered(rows, keys) if keys else rows
 
 
 def _dead(rows: pa.Table, oldest: int) -> pa.Table:
