@@ -328,23 +328,25 @@ class PartDelta:
         self, names: TableNames, *, nearby: bool = False, view: Part | None = None
     ) -> exp.Query:
         """Rows under their stored names plus ``__weight``, net; those of ``view`` beside them."""
-        plan, outputs = self._with(view, nearby)
+        plan, outputs = self._with(view, nearby, as_stored=True)
         return lower_delta(plan, names, outputs=outputs)
 
     def exact(self, view: Part | None, *, ansi: bool) -> tuple[ExactPlan | NotLocal, list[str]]:
         """What ``query`` asks nearby as a plan for this process, or why it is for Spark; the names."""
         asked = None if view is None else view.name, ansi
         if asked not in self._exact:
-            plan, outputs = self._with(view, nearby=True)
+            # No operation that is proven tells -0.0 from 0.0.
+            plan, outputs = self._with(view, nearby=True, as_stored=False)
             self._exact[asked] = local_plan(plan, ansi=ansi), outputs
         return self._exact[asked]
 
-    def _with(self, view: Part | None, nearby: bool) -> tuple[Node, list[str]]:
+    def _with(self, view: Part | None, nearby: bool, *, as_stored: bool) -> tuple[Node, list[str]]:
         plan = self.nearby if nearby else self.plan
         outputs = [column.name for column in self.part.columns]
         if view is None:
             return plan, outputs
-        return with_view(plan, self.part, view), [*outputs, *beside_names(view), KEPT]
+        shown = with_view(plan, self.part, view, as_stored=as_stored)
+        return shown, [*outputs, *beside_names(view), KEPT]
 
     @cached_property
     def _exact(self) -> dict[tuple[str | None, bool], tuple[ExactPlan | NotLocal, list[str]]]:

@@ -13,7 +13,6 @@ from sqlglot import exp
 from spark_trickle.delta.segment import Part, core
 from spark_trickle.ir.nodes import Filter, Node, Project, Scan
 from spark_trickle.ir.scalars import ref, substitute
-from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import fresh_ids
 
 KEPT = "__trickle_kept"
@@ -32,10 +31,18 @@ def beside_names(view: Part) -> list[str]:
     return [f"__trickle_beside_{number}" for number in range(len(view.columns))]
 
 
-def with_view(delta: Node, segment: Part, view: Part) -> Node:
-    """The delta of a segment, then beside each row what the view makes of it, then ``KEPT``."""
+def with_view(delta: Node, segment: Part, view: Part, *, as_stored: bool) -> Node:
+    """The delta of a segment, then beside each row what the view makes of it, then ``KEPT``.
+
+    ``as_stored``: the view sees the rows as the segment stores them, where -0.0 is 0.0: a text tells
+    one from the other, and later the view is made of what is stored.
+    """
     ids = fresh_ids(delta, view.plan)
-    own = {stored.name: c for stored, c in zip(segment.columns, delta.columns, strict=True)}
+    own: dict[str, exp.Expression] = {
+        s.name: ref(c) for s, c in zip(segment.columns, delta.columns, strict=True)
+    }
+    if as_stored:
+        own = {s.name: _stored(own[s.name], s.type) for s in segment.columns}
     values, test = _over(view.plan, own)
     if test is not None:
         # What the filter drops may be what the columns cannot be computed of: x / 0.
@@ -56,16 +63,23 @@ def _filters(plan: Node) -> int:
 
 
 def _over(
-    plan: Node, own: Mapping[str, Column]
+    plan: Node, own: Mapping[str, exp.Expression]
 ) -> tuple[dict[int, exp.Expression], exp.Expression | None]:
     """The columns of a view and the test of its filter, over the columns of the segment."""
     if isinstance(plan, Scan):
-        return {column.id: ref(own[column.name]) for column in plan.columns}, None
+        return {column.id: own[column.name] for column in plan.columns}, None
     assert isinstance(plan, Project | Filter)
     values, test = _over(plan.input, own)
     if isinstance(plan, Filter):
         return values, substitute(plan.predicate, values)
     return {column.id: substitute(e, values) for column, e in plan.outputs}, test
+
+
+def _stored(value: exp.Expression, type: exp.DataType) -> exp.Expression:
+    """-0.0 + 0.0 is 0.0; every other number stays as it is."""
+    if type.this not in (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE):
+        return value
+    return exp.Add(this=value, expression=exp.cast(exp.Literal.number(0), type.copy()))
 
 
 def _when(test: exp.Expression, value: exp.Expression) -> exp.Expression:

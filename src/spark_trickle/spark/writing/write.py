@@ -107,7 +107,8 @@ class Writer:
         self._tx.discard(folder)
         with spark_errors():
             files = None if rows is None else -(-rows // _ROWS_PER_FILE)
-            ready = ordered(with_ids(frame, schema), table.sort_key, files)
+            frame = with_ids(without_negative_zeros(frame, schema), schema)
+            ready = ordered(frame, table.sort_key, files)
             _, paths = write_parquet(table.files, folder, ready, file_options(table))
         made = gathered(table, folder, paths, self._tx.discard)
         return [NewFile(path, keeps_ids) for path in made]
@@ -187,6 +188,17 @@ def with_ids(frame: DataFrame, schema: t.StructType) -> DataFrame:
     return frame.select(
         *(F.col(quote(f.name)).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in schema)
     )
+
+
+def without_negative_zeros(frame: DataFrame, schema: t.StructType) -> DataFrame:
+    """-0.0 in a column becomes 0.0, as changes have it: -0.0 + 0.0 is 0.0."""
+    kinds = {
+        f.name: f.dataType for f in schema if isinstance(f.dataType, t.FloatType | t.DoubleType)
+    }
+    shown = {
+        name: F.col(quote(name)).cast(kind) + F.lit(0.0).cast(kind) for name, kind in kinds.items()
+    }
+    return frame.withColumns(shown) if shown else frame
 
 
 def ordered(frame: DataFrame, key: Sequence[str], files: int | None) -> DataFrame:

@@ -272,6 +272,8 @@ def _family(kind: pa.DataType) -> str:
 
 def _fitted_column(table: Table, column: Column, array: pa.ChunkedArray) -> pa.ChunkedArray:
     typed = _typed(table, column, array)
+    if pa.types.is_floating(typed.type):
+        return pc.add(typed, pa.scalar(0.0, typed.type))  # -0.0 becomes 0.0, as changes have it
     _are_texts(table, column, typed)
     return typed if column.length is None else _short(table, column, column.length, typed)
 
