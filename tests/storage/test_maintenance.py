@@ -13,6 +13,7 @@ import pytest
 from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.read.reader import read_scan
 from spark_trickle.storage.records import NewColumn, ScanPlan
 from spark_trickle.storage.upkeep import maintenance
 from support import lakes
@@ -228,3 +229,18 @@ def test_orphans(folder: Path) -> None:
         assert not stray.exists()
         assert notes.exists()
         assert catalog.scan("t").rows == sum(lakes.contents(catalog, "t").values())
+
+
+def test_ids_of_columns_are_not_given_again(folder: Path) -> None:
+    """Old files still have the values of a dropped column, whoever can see its versions."""
+    with Catalog.open(str(folder), settings=TUNED) as catalog:
+        with catalog.begin() as tx:
+            tx.create_table("t", [NewColumn("id", "bigint"), NewColumn("s", "string")])
+            tx.insert_rows("t", rows(0, 30))
+        with catalog.begin() as tx:
+            tx.drop_column("t", "s")
+        assert maintenance.expire(catalog) == catalog.version()
+        with catalog.begin() as tx:
+            tx.add_column("t", NewColumn("s", "string"))
+        assert {row["s"] for row in read_scan(catalog.scan("t")).to_pylist()} == {None}
+        assert [file.doubtful for file in catalog.scan("t").files] == [{3}]

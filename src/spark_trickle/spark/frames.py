@@ -14,7 +14,7 @@ import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -25,6 +25,7 @@ from pyspark.sql import types as t
 
 from spark_trickle.errors import CatalogError, InternalError
 from spark_trickle.spark import bitmaps
+from spark_trickle.spark.asked import asked, shown
 from spark_trickle.spark.bitmaps import KEY, POSITION_BITS
 from spark_trickle.spark.constants import among_ranges, constant
 from spark_trickle.spark.failures import spark_errors
@@ -32,8 +33,8 @@ from spark_trickle.spark.known import may_be_named, read_named
 from spark_trickle.spark.sessions.classic import active_kept
 from spark_trickle.spark.sessions.names import drop_view
 from spark_trickle.spark.types import FIELD_ID, spark_schema
-from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.disk import LOST_FILE
+from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.records import (
     FILE_ROW_ID,
     FILE_ROW_ID_FIELD,
@@ -65,6 +66,7 @@ class _Group:
     joined: bool
     """Whether they have more dead rows than a test of each position is good for."""
     has_row_ids: bool
+    doubtful: frozenset[int]
 
 
 class FileKeys:
@@ -232,6 +234,7 @@ def grouped(
             file.inserted_through,
             many and len(file.deleted) > 0,
             located and file.has_row_ids,
+            file.doubtful,
         )
         groups.setdefault(group, []).append(file)
     return list(groups.items())
@@ -248,10 +251,8 @@ def read_group(
     versions: bool = False,
 ) -> DataFrame:
     """The rows of files; ``located``: with KEY and ROW, ``versions``: these and FILE_VERSION."""
-    inside = {c.id: c.name for c in table.columns}
-    if group.names is not None:
-        inside = {c.id: f"__trickle_{c.id}" for c in table.columns} | dict(group.names)
-    present = [replace(c, name=inside[c.id]) for c in table.columns if c.id not in group.missing]
+    columns = asked(table.columns, group.names, group.doubtful)
+    present = [c for c in columns if c.id not in group.missing]
     schema = spark_schema(present, ids=group.names is None)
     if group.after is not None or group.through is not None or versions:
         schema.add(FILE_VERSION, t.LongType(), True, {FIELD_ID: FILE_VERSION_FIELD})
@@ -261,7 +262,7 @@ def read_group(
     dead = {keys.code(file): file.deleted for file in files if len(file.deleted)}
     if dead and not group.joined:
         frame = bitmaps.living(spark, frame, dead, keys.code_text)
-    plain = group.names is None and len(schema) == len(present)
+    plain = columns is table.columns and len(schema) == len(present)
     if plain and not (located or group.joined or group.missing):
         return frame
     # Texts and not Column objects: each of those is a call or more to the Java side.
@@ -272,13 +273,14 @@ def read_group(
     frame = _in_versions(frame.selectExpr("*", *hidden), group)
     if group.joined:
         frame = bitmaps.without(spark, frame, dead)
-    for column in table.columns:
+    pairs = list(zip(table.columns, columns, strict=True))
+    for column, inside in pairs:
         if column.id in group.missing:
-            frame = frame.withColumn(inside[column.id], constant(column))
-    shown = [f"{quote(inside[c.id])} AS {quote(c.name)}" for c in table.columns]
+            frame = frame.withColumn(inside.name, constant(column))
+    own = [shown(*pair) for pair in pairs]
     if versions:
-        shown.append(f"coalesce({FILE_VERSION}, {_BEGIN}) AS {FILE_VERSION}")
-    return frame.selectExpr(*shown, *([KEY, ROW] if located else []))
+        own.append(f"coalesce({FILE_VERSION}, {_BEGIN}) AS {FILE_VERSION}")
+    return frame.selectExpr(*own, *([KEY, ROW] if located else []))
 
 
 def _in_versions(frame: DataFrame, group: _Group) -> DataFrame:

@@ -63,6 +63,9 @@ class DataFile:
     """By column id; a column that is not there has unknown bounds."""
     names: frozenset[tuple[int, str]] | None = None
     """Of a file without field ids: column ids with the names that the columns have in it."""
+    doubtful: frozenset[int] = frozenset()
+    """Ids of the table's columns whose names may be those of others in the file, and of nested ones that
+    may have other names in it."""
 
     @property
     def by_name(self) -> bool:

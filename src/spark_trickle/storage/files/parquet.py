@@ -43,6 +43,8 @@ class FileFacts:
     stats: dict[int, ColumnStats] = field(default_factory=dict)
     """By column id, one for every flat column the file has."""
     has_row_ids: bool = False
+    names: dict[int, str] = field(default_factory=dict)
+    """By column id."""
 
 
 def file_schema(
@@ -104,6 +106,7 @@ def facts(path: str, columns: Sequence[Column], table: Table) -> FileFacts:
         metadata.serialized_size,
         stats,
         FILE_ROW_ID_FIELD in by_id,
+        {number: f.name for number, f in by_id.items() if number is not None},
     )
 
 

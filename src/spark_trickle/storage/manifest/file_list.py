@@ -17,6 +17,7 @@ from spark_trickle.storage.catalog.structure import resolve
 from spark_trickle.storage.file_records import spread
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.manifest.columns import Numbers
+from spark_trickle.storage.manifest.names import in_doubt
 from spark_trickle.storage.manifest.pieces import FileRow, Piece, merged
 from spark_trickle.storage.manifest.statistics import ColumnBounds, Marks
 from spark_trickle.storage.read.pruning import SortedValues, WantedValues, keeps
@@ -229,6 +230,7 @@ class FileList(Files):
     def _files(self, piece: Piece, places: Numbers) -> Iterator[DataFile]:
         marked = ((column.id, piece.lacks(column)) for column in self.table.columns)
         lacking = [(column, marks) for column, marks in marked if marks is not None]
+        moved = piece.names.moved(self.table.columns)
         seen: list[int] = piece.seen[places].tolist()
         numbers = zip(places.tolist(), seen, piece.facts.rows(places), strict=True)
         for place, count, row in numbers:
@@ -248,6 +250,7 @@ class FileList(Files):
                 missing=frozenset(c for c, marks in lacking if marks[place]) if lacking else _NONE,
                 bounds=PlaceBounds(self._columns, piece, place),
                 names=self.facts.names(row.mapping),
+                doubtful=in_doubt(moved, row.begin, row.by_duckdb) if moved else _NONE,
             )
 
 

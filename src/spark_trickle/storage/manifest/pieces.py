@@ -12,6 +12,7 @@ import numpy as np
 
 from spark_trickle.storage.catalog.database import Connection, in_parts
 from spark_trickle.storage.manifest.columns import Numbers, read_columns
+from spark_trickle.storage.manifest.names import NamedColumn, Names
 from spark_trickle.storage.manifest.statistics import ColumnBounds, Marks, column_bounds
 from spark_trickle.storage.records import Column
 
@@ -20,6 +21,12 @@ Reading = Callable[[], AbstractContextManager[Connection]]
 
 FEW = 1_000
 """Of no more files than these each is asked for by its id."""
+
+
+FILE_COLUMNS = (
+    "data_file_id, path, path_is_relative, record_count, file_size_bytes, row_id_start, "
+    "begin_snapshot, end_snapshot, partial_max, mapping_id, encryption_key"
+)
 
 
 class FileRow(NamedTuple):
@@ -36,6 +43,12 @@ class FileRow(NamedTuple):
     partial_max: int | None
     mapping: int | None
     encryption: str | None
+    renamed: int | None = None
+    """The last version that ended a column of the table, or its name, if that was asked for."""
+
+    @property
+    def by_duckdb(self) -> bool:
+        return self.path.rsplit("/", 1)[-1].startswith("ducklake-")
 
     def visible(self, version: int) -> bool:
         return self.begin <= version and (self.end is None or self.end > version)
@@ -126,6 +139,7 @@ class Piece:
     """By id, of files with rows of later versions too: the version."""
     lacking: Mapping[int, Marks | None]
     """By column of any version: which files were written without it; None: none of them."""
+    names: Names
     reading: Reading
     _bounds: dict[tuple[int, str], ColumnBounds] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -199,20 +213,27 @@ def merged(*parts: tuple[Piece, Numbers]) -> Piece:
         joined(piece.seen for piece in pieces),
         {file: version for piece in pieces for file, version in piece.through.items()},
         without,
+        pieces[-1].names,
         pieces[0].reading,
     )
 
 
 def lacking(
-    connection: Connection, table: int, ids: Numbers, begins: Numbers, named: Marks
+    connection: Connection,
+    table: int,
+    columns: Iterable[NamedColumn],
+    files: tuple[Numbers, Numbers, Marks],
 ) -> dict[int, Marks | None]:
     """By column of the table, of any version: which files lack it; None: none of them.
+
+    ``files``: their ids, their versions, and which of them have columns by name.
 
     Law: a file has every column that was there before it, unless another program added it by name.
     Of a file without any statistics nobody knows what it lacks.
     """
+    ids, begins, named = files
     found: dict[int, Marks | None] = {}
-    for number, (begin, inside) in _columns(connection, table).items():
+    for number, (begin, inside) in _with_parts(columns).items():
         found[number] = None
         places = np.flatnonzero(named | (begins <= begin))
         if len(places):
@@ -223,18 +244,14 @@ def lacking(
     return found
 
 
-def _columns(connection: Connection, table: int) -> dict[int, tuple[int, list[int]]]:
+def _with_parts(rows: Iterable[NamedColumn]) -> dict[int, tuple[int, list[int]]]:
     """The version that made each column, and the column with all that is inside it."""
     columns: dict[int, tuple[int, list[int]]] = {}
     above: dict[int, int] = {}
-    rows = connection.execute(
-        "SELECT column_id, parent_column, min(begin_snapshot) FROM ducklake_column "
-        "WHERE table_id = ? GROUP BY column_id, parent_column ORDER BY column_id",
-        (table,),
-    )
-    for number, parent, begin in rows:
-        above[number] = number if parent is None else above[parent]
-        columns.setdefault(above[number], (begin, []))[1].append(number)
+    for row in rows:
+        if row.id not in above:
+            above[row.id] = row.id if row.parent is None else above[row.parent]
+            columns.setdefault(above[row.id], (row.begin, []))[1].append(row.id)
     return columns
 
 

@@ -21,8 +21,16 @@ from spark_trickle.storage.versions import deaths, preimages
 
 __all__ = ["Compacted", "compact", "compact_all", "expire", "remove_orphans"]
 
-_OF_TABLES = ("table", "column", "column_tag", "sort_info", "partition_info")
-_PER_TABLE = ("table_stats", "table_column_stats", "schema_versions", "inlined_data_tables")
+_OF_TABLES = ("table", "column_tag", "sort_info", "partition_info")
+_PER_TABLE = (
+    "column",
+    "table_stats",
+    "table_column_stats",
+    "schema_versions",
+    "inlined_data_tables",
+)
+"""Columns that have ended stay: files have them under their ids and names, which must not pass for those
+of others, and inlined rows are read by them."""
 
 
 def compact_all(catalog: Catalog, executors: Executors | None = None) -> list[Compacted]:
@@ -156,29 +164,21 @@ def _forget_structure(connection: Connection, cut: int) -> None:
         (cut,),
     ):
         if alive:
-            _forget_old_columns(connection, table_id, cut)
+            _forget_old_parts(connection, table_id, cut)
         else:
             _forget_table(connection, table_id)
     connection.execute("DELETE FROM ducklake_schema WHERE end_snapshot <= ?", (cut,))
     connection.execute("DELETE FROM ducklake_view WHERE end_snapshot <= ?", (cut,))
 
 
-def _forget_old_columns(connection: Connection, table_id: int, cut: int) -> None:
-    """Columns stay as long as inlined rows of that structure do: they are read by it."""
-    needed = connection.execute(
-        "SELECT min(v.begin_snapshot) FROM ducklake_schema_versions v "
-        "JOIN ducklake_inlined_data_tables d "
-        "ON d.table_id = v.table_id AND d.schema_version = v.schema_version WHERE v.table_id = ?",
-        (table_id,),
-    )[0][0]
-    until = cut if needed is None else min(cut, needed)
+def _forget_old_parts(connection: Connection, table_id: int, cut: int) -> None:
     for kind in _OF_TABLES:
         connection.execute(
             f"DELETE FROM ducklake_{kind} WHERE table_id = ? AND end_snapshot <= ?",
-            (table_id, until),
+            (table_id, cut),
         )
     connection.execute(
-        "DELETE FROM ducklake_tag WHERE object_id = ? AND end_snapshot <= ?", (table_id, until)
+        "DELETE FROM ducklake_tag WHERE object_id = ? AND end_snapshot <= ?", (table_id, cut)
     )
 
 

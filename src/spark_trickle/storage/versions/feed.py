@@ -28,6 +28,7 @@ from spark_trickle.storage.commits import conflicts
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.parquet import batches
 from spark_trickle.storage.manifest.file_list import Dead, FileList
+from spark_trickle.storage.manifest.names import Names, named_columns
 from spark_trickle.storage.manifest.pieces import Facts, FileRow, Piece, lacking
 from spark_trickle.storage.records import (
     FILE_VERSION,
@@ -352,8 +353,9 @@ def _piece(
         seen[place] = planner.count(row.id, path, table, None, version)
     named = mappings >= 0
     planner.load_names(connection, set(mappings[named].tolist()))
-    without = lacking(connection, table.id, ids, begins, named)
-    return Piece(table.id, facts, seen, through, without, planner.reading)
+    columns = named_columns(connection, table.id)
+    without = lacking(connection, table.id, columns, (ids, begins, named))
+    return Piece(table.id, facts, seen, through, without, Names.of(columns), planner.reading)
 
 
 def touched(connection: Connection, table: Table, before: int, after: int) -> list[int]:

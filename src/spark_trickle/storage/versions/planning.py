@@ -18,7 +18,8 @@ from spark_trickle.storage.files import parquet, positions
 from spark_trickle.storage.files.types import arrow_field, arrow_type, leaves, readable
 from spark_trickle.storage.files.values import decode
 from spark_trickle.storage.manifest.file_list import Dead, FileList
-from spark_trickle.storage.manifest.pieces import DeleteRow, FileRow, Reading
+from spark_trickle.storage.manifest.names import Moved, Names, in_doubt, named_columns
+from spark_trickle.storage.manifest.pieces import FILE_COLUMNS, DeleteRow, FileRow, Reading
 from spark_trickle.storage.manifest.statistics import LazyBounds
 from spark_trickle.storage.records import (
     FILE_VERSION,
@@ -28,11 +29,6 @@ from spark_trickle.storage.records import (
     DataFile,
     ScanPlan,
     Table,
-)
-
-FILE_COLUMNS = (
-    "data_file_id, path, path_is_relative, record_count, file_size_bytes, row_id_start, "
-    "begin_snapshot, end_snapshot, partial_max, mapping_id, encryption_key"
 )
 
 
@@ -89,8 +85,9 @@ class Planner:
     def file_rows(
         self, connection: Connection, table: Table, where: str, parameters: Sequence[Any]
     ) -> list[FileRow]:
-        sql = f"SELECT {FILE_COLUMNS} FROM ducklake_data_file WHERE {where} ORDER BY data_file_id"
-        rows = [FileRow(*row) for row in connection.execute(sql, parameters)]
+        renamed = f"SELECT max(end_snapshot) FROM ducklake_column WHERE table_id = {table.id}"
+        sql = f"SELECT {FILE_COLUMNS}, ({renamed}) FROM ducklake_data_file WHERE {where}"
+        rows = [FileRow(*r) for r in connection.execute(f"{sql} ORDER BY data_file_id", parameters)]
         for row in rows:
             if row.encryption:
                 raise CatalogError(f"the data file {row.path} of table {table} is encrypted")
@@ -106,9 +103,14 @@ class Planner:
     ) -> list[DataFile]:
         self._load_stats(connection, [r.id for r in rows])
         self.load_names(connection, {r.mapping for r in rows if r.mapping is not None})
-        return [self._file(table, row, version, dead.get(row.id, positions.EMPTY)) for row in rows]
+        renamed = any(row.renamed is not None for row in rows)
+        names = Names.of(named_columns(connection, table.id) if renamed else ())
+        moved, none = names.moved(table.columns), positions.EMPTY
+        return [self._file(table, r, version, dead.get(r.id, none), moved) for r in rows]
 
-    def _file(self, table: Table, row: FileRow, version: int, dead: pa.Array) -> DataFile:
+    def _file(
+        self, table: Table, row: FileRow, version: int, dead: pa.Array, moved: Moved
+    ) -> DataFile:
         path = resolve(row.path, row.relative, table.location)
         stats = self.caches.stats.get(row.id, {})
         through = version if row.partial_max is not None and row.partial_max > version else None
@@ -132,6 +134,7 @@ class Planner:
             missing=missing,
             bounds=LazyBounds(table, stats),
             names=self.names(row.mapping),
+            doubtful=in_doubt(moved, row.begin, row.by_duckdb),
         )
 
     def names(self, mapping: int | None) -> frozenset[tuple[int, str]] | None:
@@ -141,7 +144,7 @@ class Planner:
     def has_row_ids(self, row: FileRow, path: str, table: Table) -> bool:
         if row.partial_max is not None or row.row_id_start is None:
             return True
-        if not row.path.rsplit("/", 1)[-1].startswith("ducklake-"):
+        if not row.by_duckdb:
             return False
         if row.id not in self.caches.row_ids:  # DuckDB gives a start also to files of UPDATE
             self.caches.row_ids[row.id] = parquet.facts(path, (), table).has_row_ids

@@ -174,6 +174,17 @@ def _staged_file(file: StagedFile, table: Table, staged: Staged) -> DataFile:
         has_row_ids=facts.has_row_ids,
         missing=_missing(table, stats),
         bounds=LazyBounds(table, stats),
+        doubtful=_doubtful(table, facts.names),
+    )
+
+
+def _doubtful(table: Table, names: Mapping[int, str]) -> frozenset[int]:
+    """The columns that got a name, since the file was written, that is another one's in it."""
+    ids = {name.lower(): number for number, name in names.items()}
+    return frozenset(
+        c.id
+        for c in table.columns
+        if ids.get(c.name.lower(), c.id) != c.id or (c.children and names.get(c.id) != c.name)
     )
 
 
@@ -183,7 +194,8 @@ def staged_changes(plan: ScanPlan | None, table: Table, base: int, staged: Stage
     found: list[FileChange] = []
     parts: list[tuple[pa.Table, int]] = []
     if plan is not None:
-        found += _gone(plan, staged)
+        assert isinstance(plan.files, FileList), "the catalog's own list"
+        found += _gone(replace(plan, files=plan.files.of(table)), staged)
         rows = plan.inlined
         if not staged.truncated:
             rows = rows.filter(pc.is_in(rows.column(ROW_ID), staged.dead_inlined))
