@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from spark_trickle.errors import (
     AlreadyExistsError,
-    CommitConflictError,
     DependencyError,
     InvariantError,
     NotFoundError,
@@ -17,10 +16,10 @@ from spark_trickle.errors import (
     names_hint,
 )
 from spark_trickle.execute.engine import Engine
+from spark_trickle.maintain.define.altering import Alterer
 from spark_trickle.maintain.define.definer import Definer
 from spark_trickle.maintain.define.definition import MODES, Definition, check
 from spark_trickle.maintain.define.explaining import Explainer
-from spark_trickle.maintain.define.layout import needs_state
 from spark_trickle.maintain.define.preview import preview
 from spark_trickle.maintain.define.writing import definition_of, over_tables
 from spark_trickle.maintain.guard import Guard
@@ -29,14 +28,13 @@ from spark_trickle.maintain.immediate.followers import Followers
 from spark_trickle.maintain.immediate.reconciling import reconcile
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.behind import behind_in
 from spark_trickle.maintain.records.history import RefreshReport, history
 from spark_trickle.maintain.records.monitor import Difference, StreamTableInfo
 from spark_trickle.maintain.records.needed import Needed, needed
 from spark_trickle.maintain.records.older import bind_older, has_unbound
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.by_text import verified_frame
-from spark_trickle.maintain.refresh.job import Choice, out_of_service, source_size
+from spark_trickle.maintain.refresh.job import out_of_service, source_size
 from spark_trickle.maintain.refresh.lenient import without_open
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.schedule import schedules
@@ -50,14 +48,8 @@ from spark_trickle.maintain.watch.facts import Observed, state
 from spark_trickle.maintain.watch.hooks import Announcer, Hook
 from spark_trickle.maintain.watch.overview import looked_at, overview
 from spark_trickle.maintain.watch.recommend import Recommendation, recommend
-from spark_trickle.storage.commits.commit import latest_ids
 from spark_trickle.storage.records import TableName
-from spark_trickle.storage.versions.transaction import Connection, Transaction
-
-NEW_MODE = Choice("FULL", "NEW_MODE", "from now on it is kept by deltas, which need private state")
-NEW_QUERY = Choice("FULL", "NEW_QUERY", "the query changed")
-REPAIR = Choice("FULL", "REPAIR", "a repair was asked for")
-RESYNC = Choice("FULL", "RESYNC", "from now on it follows every commit")
+from spark_trickle.storage.versions.transaction import Transaction
 
 
 class StreamTables:
@@ -68,6 +60,7 @@ class StreamTables:
         self._engine = engine
         self._refresher = Refresher(engine)
         self._definer = Definer(self._refresher)
+        self._alterer = Alterer(self._catalog, self._definer, lambda name: self.get(name))
         self._explainer = Explainer(self._refresher)
         self.followers = Followers(self._refresher)
         self.fast = FastPaths(self._refresher)
@@ -112,8 +105,6 @@ class StreamTables:
 
     def create(
         self, wanted: Definition, *, or_replace: bool = False, if_not_exists: bool = False
-        if or_replace and if_not_exists:
-            raise UserError("or_replace and if_not_exists do not go together", hint="say one")
     ) -> RefreshReport | None:
         """Make a stream table; with ``or_replace`` change the one that is there as needed."""
         wanted = replace(
@@ -121,6 +112,8 @@ class StreamTables:
             schedule=schedules.checked(wanted.schedule),
             refresh_mode=_mode(wanted.refresh_mode),
         )
+        if or_replace and if_not_exists:
+            raise UserError("or_replace and if_not_exists do not go together", hint="say one")
         there = self.find(wanted.name)
         if there is not None and if_not_exists:
             return None
@@ -131,8 +124,8 @@ class StreamTables:
             )
         with over_tables(self._catalog, wanted) as over:
             if there is not None:
-                return self._replace(there, over)
-            return self._definer.create(over, self.all())
+                return self._alterer.turn_into(there, over)
+            return self._alterer.create(over)
 
     def alter(
         self,
@@ -146,31 +139,23 @@ class StreamTables:
         fast_path: bool | None = None,
     ) -> None:
         """Change what is given; a new query rebuilds the contents in the same commit."""
-        stream = self.get(name)
         if status is not None and status not in (records.ACTIVE, records.SUSPENDED):
             raise UserError(f"{status!r} is not a status", hint="one of ACTIVE, SUSPENDED")
-        if status is not None and stream.status == records.ERROR:
-            raise out_of_service(stream)
-        changed = replace(
-            stream,
-            schedule=schedules.checked(schedule) if schedule is not None else stream.schedule,
-            refresh_mode=_mode(refresh_mode) if refresh_mode is not None else stream.refresh_mode,
-            status=status or stream.status,
-            generation=stream.generation + 1,
-            fast_path=stream.fast_path if fast_path is None else fast_path,
-        )
-        if query is not None:
-            with over_tables(
-                self._catalog, definition_of(changed, query=query, dialect=dialect)
-            ) as wanted:
-                self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
-        elif replace(changed, populated=True).follows and not stream.follows:
-            self._definer.rebuild(changed, definition_of(changed), self.all(), RESYNC)
-        elif needs_state(stream, changed, self._refresher.compile):
-            wanted = replace(definition_of(changed), initialize=stream.populated)
-            self._definer.rebuild(changed, wanted, self.all(), NEW_MODE)
-        else:
-            self._set(stream, changed)
+        schedule = None if schedule is None else schedules.checked(schedule)
+        mode = None if refresh_mode is None else _mode(refresh_mode)
+
+        def change(stream: StreamTable) -> StreamTable:
+            if status is not None and stream.status == records.ERROR:
+                raise out_of_service(stream)
+            return replace(
+                stream,
+                schedule=schedule or stream.schedule,
+                refresh_mode=mode or stream.refresh_mode,
+                status=status or stream.status,
+                fast_path=stream.fast_path if fast_path is None else fast_path,
+            )
+
+        self._alterer.alter(self.get(name), change, query, dialect)
 
     def preview(self, name: str | TableName, query: str, dialect: str) -> str:
         """What ALTER STREAM TABLE … AS would do; starts no Spark."""
@@ -182,27 +167,12 @@ class StreamTables:
             table = self._catalog.table(TableName.of(stream.name))
             return preview(stream, table, compiled, self.all())
 
-    def _set(self, stream: StreamTable, changed: StreamTable) -> None:
-        """Give a stream table other settings."""
-        if (changed.refresh_mode, changed.fast_path) != (stream.refresh_mode, stream.fast_path):
-            check(definition_of(changed), self._refresher.compile(stream))
-        with self._catalog.writing() as connection:
-            fresh = _unchanged(connection, stream, changed)
-            current = not behind_in(connection, self._catalog, {stream.uuid})
-            if stream.follows and current:  # every commit up to now kept it up to date
-                fresh = fresh.at(latest_ids(connection).version)
-            records.save(connection, fresh)
-
     def empty(self, name: str | TableName) -> None:
         """Take all rows out and stop following, until it is made ACTIVE again."""
-        stream = self.get(name)
-        suspended = replace(
-            stream, status=records.SUSPENDED, populated=False, generation=stream.generation + 1
-        )
-        self._definer.empty(suspended)
+        self._alterer.empty(self.get(name))
 
     def rename(self, name: str | TableName, to: TableName) -> None:
-        self._definer.rename(self.get(name), to)
+        self._alterer.rename(self.get(name), to)
 
     def drop(
         self, name: str | TableName, *, cascade: bool = False, if_exists: bool = False
@@ -237,6 +207,10 @@ class StreamTables:
             )
         if stream.status == records.ERROR:
             raise out_of_service(stream)
+        if stream.refresh_mode == records.IMMEDIATE and not stream.populated:
+            report = self._alterer.first(stream)
+            assert report is not None
+            return report
         asked = "FULL" if full else None
         return tracing.traced(stream.name, lambda: self._refresher.refresh(stream, asked=asked))
 
@@ -275,11 +249,7 @@ class StreamTables:
 
     def repair(self, name: str) -> RefreshReport:
         """Build contents and private state anew, at the newest version of the sources."""
-        stream = self.get(name)
-        fresh = replace(
-            stream, status=records.ACTIVE, populated=False, generation=stream.generation + 1
-        )
-        report = self._definer.rebuild(fresh, definition_of(fresh), self.all(), REPAIR)
+        report = self._alterer.repair(self.get(name))
         assert report is not None
         return report
 
@@ -354,42 +324,6 @@ class StreamTables:
     def needed(self) -> list[Needed]:
         """The versions that stream tables still have to read from."""
         return needed(self._catalog, self.all())
-
-    def _replace(self, there: StreamTable, wanted: Definition) -> RefreshReport | None:
-        same = (wanted.query.strip(), wanted.dialect) == (there.query.strip(), there.dialect)
-        same = same and self._definer.means_the_same(there)
-        changed = replace(
-            there,
-            schedule=wanted.schedule,
-            refresh_mode=wanted.refresh_mode,
-            generation=there.generation + 1,
-            fast_path=wanted.fast_path,
-        )
-        if not same:
-            return self._definer.redefine(changed, wanted, self.all(), NEW_QUERY)
-        if needs_state(there, changed, self._refresher.compile):
-            wanted = replace(wanted, initialize=there.populated)
-            return self._definer.rebuild(changed, wanted, self.all(), NEW_MODE)
-        if replace(changed, generation=there.generation) != there:
-            self._set(there, changed)
-        return None
-
-
-def _unchanged(connection: Connection, seen: StreamTable, changed: StreamTable) -> StreamTable:
-    """New settings on the record as it is now: a refresh may have moved the frontier meanwhile."""
-    known = [table for table in records.load(connection) if table.uuid == seen.uuid]
-    if not known or known[0].generation != seen.generation:
-        raise CommitConflictError(
-            f"stream table {seen.name} was changed by somebody else meanwhile", hint="try again"
-        )
-    return replace(
-        known[0],
-        schedule=changed.schedule,
-        refresh_mode=changed.refresh_mode,
-        status=changed.status if changed.status != seen.status else known[0].status,
-        generation=changed.generation,
-        fast_path=changed.fast_path,
-    )
 
 
 def _mode(mode: str) -> str:

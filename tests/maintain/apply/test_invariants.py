@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spark_trickle import Lake
@@ -174,8 +176,8 @@ def test_a_fault_after_the_commit_takes_nothing_back(small: Lake, monkeypatch) -
     small.sql("INSERT INTO t VALUES (7, 7)")
     commit = Transaction.commit
 
-    def commit_and_fail(self: Transaction, message: str | None = None) -> int:
-        commit(self, message)
+    def commit_and_fail(self: Transaction, **more: Any) -> int:
+        commit(self, **more)
         raise RuntimeError("the session is gone")
 
     monkeypatch.setattr(Transaction, "commit", commit_and_fail)
@@ -217,8 +219,8 @@ def test_a_query_changed_while_it_was_refreshed(small: Lake) -> None:
     from dataclasses import replace
 
     from spark_trickle.errors import CommitConflictError
+    from spark_trickle.maintain.define.altering import NEW_QUERY
     from spark_trickle.maintain.define.writing import definition_of
-    from spark_trickle.maintain.service import NEW_QUERY
 
     small.create_stream_table("s", PLAIN, refresh_mode="DIFFERENTIAL")
     small.sql("INSERT INTO t VALUES (7, 7)")
@@ -227,8 +229,11 @@ def test_a_query_changed_while_it_was_refreshed(small: Lake) -> None:
     refreshed(small, "s", "DIFFERENTIAL")
     changed = replace(stale, generation=stale.generation + 1)
     wanted = definition_of(changed, query="SELECT g, v FROM t")
-    with pytest.raises(CommitConflictError, match="s was refreshed or changed"):
-        streams._definer.redefine(changed, wanted, streams.all(), NEW_QUERY)
+    with (
+        pytest.raises(CommitConflictError, match="s was refreshed or changed"),
+        small._catalog.begin() as tx,
+    ):
+        streams._definer.redefine(changed, wanted, streams.all(), NEW_QUERY, tx)
     refreshed(small, "s", "NO_DATA")
 
 

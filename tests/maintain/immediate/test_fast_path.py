@@ -86,6 +86,16 @@ def test_groups_that_compaction_carried_are_folded_into(kept: Lake) -> None:
     assert not kept.verify("totals")
 
 
+def test_groups_that_one_commit_puts_into_a_file_are_folded_into(kept: Lake) -> None:
+    kept.sql("INSERT INTO t SELECT id, CAST(id AS STRING), 1, 1 FROM range(1000, 3500)")
+    check(kept)
+    kept.sql("UPDATE t SET n = 2 WHERE id BETWEEN 2000 AND 2005")
+    check(kept)
+    kept.sql("DELETE FROM t WHERE id >= 1000")
+    check(kept)
+    assert not kept.verify("totals")
+
+
 def test_a_transaction_reads_and_commits_what_it_wrote(kept: Lake) -> None:
     with kept.transaction() as tx:
         tx.sql("INSERT INTO t VALUES (9, 'z', 1, 7)")

@@ -1,8 +1,13 @@
-"""Making, changing and dropping stream tables: every step one commit, all of it or nothing."""
+"""Making, changing and dropping stream tables: every step one commit, all of it or nothing.
+
+Each is staged in a transaction whose base is no older than the record that it goes from; who commits
+it (``committed``) does so again, from the start, after each conflict.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,6 +22,7 @@ from spark_trickle.errors import (
     SourceChangedError,
     UserError,
 )
+from spark_trickle.maintain.define.catching_up import Made
 from spark_trickle.maintain.define.compiling import tables_read
 from spark_trickle.maintain.define.definition import Definition, check
 from spark_trickle.maintain.define.holding import (
@@ -42,11 +48,10 @@ from spark_trickle.maintain.refresh.job import Choice, Phases, Pinned, first_rep
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.timed.asking import by_spark
 from spark_trickle.maintain.timed.clocks import clocks
-from spark_trickle.maintain.watch import tracing
 from spark_trickle.sources.lake_table import LakeTable
+from spark_trickle.storage.commits import retrying
 from spark_trickle.storage.records import HIDDEN_SCHEMA, Table, TableName
-from spark_trickle.storage.versions.state import State
-from spark_trickle.storage.versions.transaction import Connection, Transaction
+from spark_trickle.storage.versions.transaction import Connection, Record, Transaction
 
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
@@ -58,28 +63,51 @@ class Definer:
 
     refresher: Refresher
 
-    def create(self, wanted: Definition, known: list[StreamTable]) -> RefreshReport | None:
-        """Make the tables, fill them unless told not to, and remember the definition: one commit."""
-        return self._traced(wanted, known, None, Choice("FULL", "INITIALIZE", "it is new"))
+    def committed(self, work: Callable[[Transaction], Made | None]) -> RefreshReport | None:
+        """Do the work in a transaction and commit it, again after each conflict; at last, if it is
+        quick, while other writers wait. The report of the fill, if there was one."""
+        catalog = self.refresher.engine.catalog
+        made = retrying.committed(catalog.begin, work, catalog.settings, self._commit)
+        return None if made is None else made.report
+
+    def _commit(self, tx: Transaction, made: Made | None) -> None:
+        if made is None:
+            tx.commit()
+        else:
+            made.commit(self.refresher, tx)
+
+    def create(self, wanted: Definition, known: list[StreamTable], tx: Transaction) -> Made:
+        """Make the tables, fill them unless told not to, and remember the definition."""
+        return self._define(tx, wanted, known, None, Choice("FULL", "INITIALIZE", "it is new"))
 
     def redefine(
-        self, stream: StreamTable, wanted: Definition, known: list[StreamTable], choice: Choice
-    ) -> RefreshReport | None:
+        self,
+        stream: StreamTable,
+        wanted: Definition,
+        known: list[StreamTable],
+        choice: Choice,
+        tx: Transaction,
+    ) -> Made:
         """Give a stream table another query, bound now; dependents see the net difference.
 
         ``stream`` is the record as it was read, its generation one more.
         """
-        return self._traced(wanted, known, stream, choice)
+        return self._define(tx, wanted, known, stream, choice)
 
     def rebuild(
-        self, stream: StreamTable, wanted: Definition, known: list[StreamTable], choice: Choice
-    ) -> RefreshReport | None:
+        self,
+        stream: StreamTable,
+        wanted: Definition,
+        known: list[StreamTable],
+        choice: Choice,
+        tx: Transaction,
+    ) -> Made:
         """As ``redefine``, but the query goes on to mean what it did, if its sources still allow."""
         try:
-            bound = self.refresher.pinned(stream, self.refresher.engine.catalog.at())
+            bound = self.refresher.pinned(stream, self.refresher.engine.catalog.at(tx.base))
         except SourceChangedError:
             bound = None
-        return self._traced(wanted, known, stream, choice, bound)
+        return self._define(tx, wanted, known, stream, choice, bound)
 
     def means_the_same(self, stream: StreamTable) -> bool:
         """Whether the query, bound now, would read the same columns under the same names, and the
@@ -93,40 +121,25 @@ class Definer:
         now = {(name, table.uuid, Binding.of(table)) for name, table in tables.items()}
         return now == {(source.name, source.uuid, source.bound) for source in stream.sources}
 
-    def _traced(
-        self,
-        wanted: Definition,
-        known: list[StreamTable],
-        there: StreamTable | None,
-        choice: Choice,
-        bound: Mapping[str, Pinned] | None = None,
-    ) -> RefreshReport | None:
-        name = str(wanted.name)
-        return tracing.traced(name, lambda: self._define(wanted, known, there, choice, bound))
-
     def _define(
         self,
+        tx: Transaction,
         wanted: Definition,
         known: list[StreamTable],
         there: StreamTable | None,
         choice: Choice,
-        bound: Mapping[str, Pinned] | None = None,
-    ) -> RefreshReport | None:
-        phases = Phases()
-        tx = self.refresher.engine.catalog.begin()
+        bound: dict[str, Pinned] | None = None,
+    ) -> Made:
+        phases, began = Phases(), time.monotonic()
         run = self.refresher.run(tx, wanted.query, wanted.dialect, wanted.meaning)
         phases.end("start")
-        now = self.refresher.engine.catalog.at(tx.base)
         try:
-            pinned = self._sources(wanted, tx, there) if bound is None else _at(bound, now)
+            pinned = self._sources(wanted, tx, there) if bound is None else bound
             compiled = self.compile(replace(wanted, meaning=run.meaning), pinned)
             uuids = {source.table.uuid for source in pinned.values()}
             if there is not None:
                 graph.refuse_cycle(known, there.uuid, there.name, uuids)
             stream = self._make(wanted, compiled, pinned, tx, run, there, known)
-            if wanted.refresh_mode == "IMMEDIATE":
-                for source in pinned.values():
-                    tx.read(source.table)  # writers that came between would not know of it
             report = None
             if wanted.initialize:
                 moved = clocks(compiled.timed, None, stream.clock or 0, partial(by_spark, run))
@@ -136,12 +149,12 @@ class Definer:
                 stream, report = filled.moved, filled.report
             elif there is not None:
                 tx.truncate(TableName.of(stream.name))
-            return self._commit(stream, compiled, there, report, tx, phases, wanted.views)
-        except BaseException:
-            tx.rollback()
-            raise
         finally:
             run.close()
+        made = Made(stream, compiled, pinned, there, report, time.monotonic() - began)
+        made.hold(tx)
+        self._remember(made, tx, phases, wanted.views)
+        return made
 
     def compile(self, wanted: Definition, pinned: Mapping[str, Pinned]) -> CompiledQuery:
         """Compile, and refuse what the asked mode cannot do."""
@@ -168,40 +181,28 @@ class Definer:
 
         tx.record(record)
 
-    def empty(self, stream: StreamTable) -> None:
+    def empty(self, stream: StreamTable, tx: Transaction) -> None:
         """No rows and no state; ``stream`` is the record to be kept, its generation one more."""
-        tx = self.refresher.engine.catalog.begin()
-        try:
-            for name in stream.tables:
-                tx.truncate(name)
+        for name in stream.tables:
+            tx.truncate(name)
 
-            def record(connection: Connection, version: int) -> None:
-                nobody_else(connection, stream)
-                records.save(connection, stream)
-                own.wrote(connection, [stream.uuid], version)
+        def record(connection: Connection, version: int) -> None:
+            nobody_else(connection, stream)
+            records.save(connection, stream)
+            own.wrote(connection, [stream.uuid], version)
 
-            tx.record(record)
-            tx.commit(f"empty {stream.name}")
-        except BaseException:
-            tx.rollback()
-            raise
+        _records(tx, record, f"empty {stream.name}")
 
-    def rename(self, stream: StreamTable, to: TableName) -> None:
+    def rename(self, stream: StreamTable, to: TableName, tx: Transaction) -> None:
         """Those that read it go on under the name that their queries have for it."""
-        tx = self.refresher.engine.catalog.begin()
-        try:
-            table = tx.rename_table(TableName.of(stream.name), to)
-            renamed = replace(stream, name=str(table), generation=stream.generation + 1)
+        table = tx.rename_table(TableName.of(stream.name), to)
+        renamed = replace(stream, name=str(table), generation=stream.generation + 1)
 
-            def record(connection: Connection, _: int) -> None:
-                nobody_else(connection, renamed)
-                records.save(connection, renamed)
+        def record(connection: Connection, _: int) -> None:
+            nobody_else(connection, renamed)
+            records.save(connection, renamed)
 
-            tx.record(record)
-            tx.commit(f"rename {stream.name}")
-        except BaseException:
-            tx.rollback()
-            raise
+        _records(tx, record, f"rename {stream.name}")
 
     def _sources(
         self, wanted: Definition, tx: Transaction, there: StreamTable | None
@@ -257,21 +258,14 @@ class Definer:
         stream = _record(wanted, made, _read(pinned, tx.base), there)
         return replace(stream, meaning=run.meaning, clock=clock)
 
-    def _commit(
-        self,
-        stream: StreamTable,
-        compiled: CompiledQuery,
-        there: StreamTable | None,
-        report: RefreshReport | None,
-        tx: Transaction,
-        phases: Phases,
-        views: tuple[str, ...] | None,
-    ) -> RefreshReport | None:
-        final = report
+    def _remember(
+        self, made: Made, tx: Transaction, phases: Phases, views: tuple[str, ...] | None
+    ) -> None:
+        there = made.there
 
         def record(connection: Connection, version: int) -> None:
-            nonlocal final
-            sources_remain(connection, stream, compiled)
+            stream = made.stream
+            sources_remain(connection, stream, made.compiled)
             used = views
             if used is None and there is not None:
                 used = tuple(view_uses.of_stream(connection, there.uuid))
@@ -282,20 +276,19 @@ class Definer:
                 own.gone(connection, there.uuid)
             records.save(connection, stream)
             own.wrote(connection, [stream.uuid], version)
-            if report is not None:
-                final = replace(
-                    report, version=version, seconds=phases.total, phases=dict(phases.seconds)
+            if made.report is not None:
+                made.report = replace(
+                    made.report, version=version, seconds=phases.total, phases=dict(phases.seconds)
                 )
                 keep = self.refresher.engine.settings.history_rows
-                add_history(connection, stream.uuid, final, keep)
+                add_history(connection, stream.uuid, made.report, keep)
 
-        tx.record(record)
-        tx.commit(f"create stream table {stream.name}")
-        return final
+        _records(tx, record, f"create stream table {made.stream.name}")
 
 
-def _at(pinned: Mapping[str, Pinned], state: State) -> dict[str, Pinned]:
-    return {name: replace(p, before=state, after=state) for name, p in pinned.items()}
+def _records(tx: Transaction, record: Record, message: str) -> None:
+    tx.record(record)
+    tx.said = replace(tx.said, message=message)
 
 
 def _exists(tx: Transaction, name: TableName) -> bool:

@@ -20,6 +20,7 @@ from spark_trickle.errors import CommitConflictError, InvariantError, TrickleErr
 from spark_trickle.ir.exact import ExactType
 from spark_trickle.local.fold import Fold, Folder, GroupKey, Sums
 from spark_trickle.local.values import to_arrow
+from spark_trickle.maintain.immediate.followers import began_meanwhile
 from spark_trickle.maintain.immediate.memory import Memory, Place, PlacedRows, Row, estimated_bytes
 from spark_trickle.maintain.records import graph, own
 from spark_trickle.maintain.records import streams as records
@@ -35,8 +36,8 @@ from spark_trickle.storage.commits.dml import next_row_ids
 from spark_trickle.storage.commits.participants import Late
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.read.reader import read_changes
-from spark_trickle.storage.records import ROW_ID, ChangePlan, Table, TableName
-from spark_trickle.storage.versions.staging import Staged, fitted
+from spark_trickle.storage.records import ROW_ID, ChangePlan, Table
+from spark_trickle.storage.versions.staging import Staged, fitted, too_many
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 FAST_PATH = "FAST_PATH"
@@ -150,7 +151,9 @@ class FastPaths:
             reason = f"{rows} changed rows in {changes.bytes >> 20} MB of files are for Spark"
             self._refused[stream.uuid] = NoFastPath("MANY_CHANGES", reason)
             return None
-        segment, result = tx.table(TableName.of(stream.segments[0].name)), tables[stream.uuid]
+        segment, result = tx.find(stream.segments[0].uuid), tables[stream.uuid]
+        if segment is None:
+            raise began_meanwhile(stream)
         memory = self._memory(stream, folder, segment, result, tx.base)
         if memory is None:
             return None
@@ -240,6 +243,7 @@ class FastPaths:
         read = {follower.source.uuid for follower in followers}
         late = behind_in(connection, self._catalog, {f.stream.uuid for f in followers})
         breaches = _breaches(connection, self._catalog, followers, current)
+        limit = self._catalog.settings.inline_row_limit
         for follower in followers:
             stream = _still_there(follower.stream, current.get(follower.stream.uuid))
             if stream.uuid in late:
@@ -274,7 +278,9 @@ class FastPaths:
 
         def done(version: int) -> None:
             for memory, moved in moves:
-                memory.moved(newest, version, [(m.rows, m.gone, m.come) for m in moved])
+                many = any(too_many(m.table, staged[m.table.id], limit) for m in moved)
+                after = -1 if many else version  # where rows are in a file, nobody here knows
+                memory.moved(newest, after, [(m.rows, m.gone, m.come) for m in moved])
 
         return Late(staged, (record,), done)
 

@@ -2,19 +2,21 @@
 
 Law: at the version a transaction began from, the contents equal the query (unless somebody wrote a
 source who does not keep stream tables: then the query is computed anew). So what the transaction
-changed in the sources, net, gives what it has to change in the stream table. The work is done when
-somebody reads, and at commit: many statements cost one computation. What was computed from an
-earlier state of the transaction is forgotten, not corrected.
+changed in the sources, net, gives what it has to change in the stream table. Of one that began to
+follow after that version this is not known: conflict. The work is done when somebody reads, and at
+commit: many statements cost one computation. What was computed from an earlier state of the
+transaction, or for a stream table that follows no more, is forgotten, not corrected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spark_trickle.errors import InvariantError, TrickleError
-from spark_trickle.maintain.records import graph
-from spark_trickle.maintain.records.behind import behind
+from spark_trickle.errors import CommitConflictError, InvariantError, TrickleError
+from spark_trickle.maintain.records import graph, own
+from spark_trickle.maintain.records.behind import behind_in
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.streams import IMMEDIATE, StreamTable
 from spark_trickle.maintain.refresh.filling import RefreshJob, fill
@@ -62,16 +64,24 @@ class Followers:
         self, tx: Transaction, streams: Sequence[StreamTable], wanted: str | None = None
     ) -> list[Kept]:
         """Stage what the transaction's writes change; only up to the table ``wanted``, if given."""
+        _forget_others(tx, {stream.uuid for stream in streams})
         tables = {table.uuid: table for table in tx.tables()}
         chosen = [s for s in streams if s.follows and s.uuid in tables]
         if wanted is not None:
             chosen = _upstream(chosen, wanted)
+        if not chosen:
+            return []
         found = []
-        late = behind(self.refresher.engine.catalog, {stream.uuid for stream in chosen})
+        uuids = {stream.uuid for stream in chosen}
+        catalog = self.refresher.engine.catalog
+        with catalog.reading() as connection:
+            late = behind_in(connection, catalog, uuids)
+            younger = own.younger(connection, uuids, tx.base)
         breaches = self.refresher.breaches(chosen, tx)
         for level in graph.levels(chosen):
             for stream in level:
-                kept = self._keep(tx, stream, tables, stream.uuid in late)
+                known = stream.uuid not in younger and seen_by(tx, stream)
+                kept = self._keep(tx, stream, tables, known, stream.uuid in late)
                 if kept is not None and stream.uuid in breaches:
                     raise breaches[stream.uuid]
                 if kept is not None:
@@ -79,15 +89,24 @@ class Followers:
         return found
 
     def _keep(
-        self, tx: Transaction, stream: StreamTable, tables: dict[str, Table], late: bool
+        self,
+        tx: Transaction,
+        stream: StreamTable,
+        tables: Mapping[str, Table],
+        known: bool,
+        late: bool,
     ) -> Kept | None:
-        sources = tuple(tables[source.uuid] for source in stream.sources)
-        marks = tuple(tx.staged(table) for table in sources)
+        """``known``: at the version that the transaction began from, the contents were right."""
         kept: Kept | None = tx.notes.get(stream.uuid)
-        if kept is not None and all(a is b for a, b in zip(kept.marks, marks, strict=True)):
-            return kept
+        sources = tuple(tables[s.uuid] for s in stream.sources if s.uuid in tables)
+        marks = tuple(tx.staged(table) for table in sources)
         if kept is None and not any(marks):
             return None
+        if not known:
+            raise began_meanwhile(stream)
+        same = kept is not None and kept.stream.generation == stream.generation
+        if kept is not None and same and all(map(operator.is_, kept.marks, marks)):
+            return kept
         for name in stream.tables:
             tx.derive(tx.table(name))
         with tracing.refreshing(stream.name):
@@ -129,6 +148,29 @@ class Followers:
             raise
         report = replace(filled.report, effective_mode=IMMEDIATE, seconds=phases.total)
         return Kept(marks, sources, stream, filled.moved, report)
+
+
+def seen_by(tx: Transaction, stream: StreamTable) -> bool:
+    """Whether the tables of a stream table are there in the transaction, under their names of now."""
+    wanted = zip((stream.uuid, *(s.uuid for s in stream.segments)), stream.tables, strict=True)
+    found = ((tx.find(uuid), name) for uuid, name in wanted)
+    return all(table is not None and table.full_name.key == name.key for table, name in found)
+
+
+def began_meanwhile(stream: StreamTable) -> CommitConflictError:
+    return CommitConflictError(
+        f"stream table {stream.name} began to follow meanwhile, or was made anew",
+        hint="run the transaction again",
+    )
+
+
+def _forget_others(tx: Transaction, followed: Collection[str]) -> None:
+    """Drop what was computed for stream tables that follow no more: they stay as they are."""
+    for uuid, kept in tx.notes.items():
+        if isinstance(kept, Kept) and uuid not in followed:
+            for name in kept.stream.tables:
+                tx.derive(tx.table(name))
+            tx.note(uuid, None)
 
 
 def _upstream(streams: Iterable[StreamTable], wanted: str) -> list[StreamTable]:

@@ -150,7 +150,10 @@ class Memory:
         after: int,
         changes: Sequence[tuple[PlacedRows, Iterable[Place], Mapping[Place, Row]]],
     ) -> None:
-        """What this process committed on top of ``before``, unless somebody caught up with it."""
+        """What this process committed on top of ``before``, unless somebody caught up with it.
+
+        ``after``: a version, or -1 if all is to be read again.
+        """
         with self._lock:
             if self.version != before:
                 return

@@ -39,7 +39,8 @@ class StreamTableParticipant:
         """An IMMEDIATE stream table shows what the transaction wrote."""
         if table.id >= 0 and tx.writes:
             streams = self.service().followed()
-            if any(stream.uuid == table.uuid and stream.follows for stream in streams):
+            follows = any(stream.uuid == table.uuid and stream.follows for stream in streams)
+            if follows or table.uuid in tx.notes:  # computed when it still followed
                 self.service().followers.bring_up(tx, streams, table.uuid)
 
     def before_commit(self, tx: Transaction) -> Sequence[Record]:

@@ -42,6 +42,15 @@ def gone(connection: Connection, uuid: str) -> None:
         connection.execute("DELETE FROM trickle_written WHERE stream_uuid = ?", (uuid,))
 
 
+def younger(connection: Connection, uuids: Iterable[str], version: int) -> set[str]:
+    """Those that were made, refreshed or repaired after a version: what they held then is not known
+    to have been what their queries gave. Commits that they follow do not count."""
+    if not connection.has_table("trickle_written"):
+        return set()
+    later = "SELECT stream_uuid FROM trickle_written WHERE version > ?"
+    return {uuid for (uuid,) in connection.execute(later, (version,))}.intersection(uuids)
+
+
 def breaches(
     connection: Connection,
     catalog: Catalog,

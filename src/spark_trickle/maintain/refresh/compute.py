@@ -77,6 +77,8 @@ class Computation:
     _deltas: dict[str, Rows] = field(default_factory=dict)
     _aside: dict[str, Rows] = field(default_factory=dict)
     """Deltas of views that came beside those of their segments."""
+    _before: dict[str, ScanPlan] = field(default_factory=dict)
+    """Parts that are the transaction's own work, as they were before their deltas."""
 
     def full(self) -> None:
         """Every part anew; what is published is the difference to what is stored."""
@@ -337,6 +339,9 @@ class Computation:
         if not isinstance(rows, Spill):
             rows = self._conform(part, rows)
         self._deltas[part] = rows
+        table = self.stored[part].table
+        if table.id < 0 or self.tx.staged(table) is not None:
+            self._before[part] = self.tx.scan(table)
         self.applied[part] = apply_delta(self.run, self.tx, self.stored[part], rows)
 
     def _schema(self, part: str) -> pa.Schema:
@@ -369,8 +374,10 @@ class Computation:
     def _scan(self, source: str, side: Side) -> ScanPlan:
         if source in self.stored:
             table = self.stored[source].table
-            if side is Side.AFTER or table.id < 0:
+            if side is Side.AFTER or source not in self.applied:
                 return self.tx.scan(table)
+            if source in self._before:
+                return self._before[source]
             return self.catalog.scan(table, self.tx.base)
         shown = self.timed.get(source)
         pinned = self.sources[source if shown is None else shown.source]

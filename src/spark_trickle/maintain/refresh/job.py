@@ -231,6 +231,11 @@ class StagedRefresh:
     changed: bool
     """Whether any row of any part changes."""
 
+    @property
+    def wrote(self) -> bool:
+        """Whether the contents are another answer than before, or one for the first time."""
+        return self.changed or not self.stream.populated
+
     def committed(self, version: int, written: Collection[str], seconds: float) -> Final:
         """Record and report, once it is known which version the transaction becomes.
 

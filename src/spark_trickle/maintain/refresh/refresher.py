@@ -54,6 +54,7 @@ from spark_trickle.maintain.timed.clocks import EPOCH, Clocks, clocks
 from spark_trickle.maintain.timed.here import NotHere, by_rule
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.spark.sessions.facts import Meaning
+from spark_trickle.storage.commits import retrying
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.read.column_cache import Taken
 from spark_trickle.storage.versions.state import State
@@ -62,7 +63,8 @@ from spark_trickle.storage.versions.transaction import Connection, Transaction
 if TYPE_CHECKING:
     from spark_trickle.spark.run import Run
 
-ATTEMPTS = 5
+ATTEMPTS, AT_LAST = 5, 1
+"""So often a refresh is tried; the last times, what follows it may be computed under the lock."""
 _NAMED = 5
 """So many stream tables are named in the message of a commit."""
 
@@ -79,22 +81,43 @@ class Refresher:
     def refresh(self, stream: StreamTable, *, asked: str | None = None) -> RefreshReport:
         """Bring one stream table up to the newest version of its sources, and to the clock."""
         clock = self.now()
-        asked = "FULL" if stream.refresh_mode == "IMMEDIATE" else asked or stream.refresh_mode
-        for attempt in range(ATTEMPTS):
+        follows = stream.refresh_mode == "IMMEDIATE"
+        asked = "FULL" if follows else asked or stream.refresh_mode
+        try:
+            return (self._resynced if follows else self._refreshed)(stream, asked, clock)
+        except (CommitConflictError, CommitUnknownError):
+            raise  # it may have succeeded, or will: no failure to note
+        except TrickleError as error:
+            self.note_failure(stream, asked, error)
+            raise
+
+    def _refreshed(self, stream: StreamTable, asked: str, clock: int) -> RefreshReport:
+        for left in reversed(range(ATTEMPTS)):
             try:
                 with self.together([stream]) as tx:
-                    (report,) = self.commit(tx, [self.stage(stream, asked, tx, clock)])
+                    staged = self.stage(stream, asked, tx, clock)
+                    (report,) = self.commit(tx, [staged], newest=left <= AT_LAST)
                 return report
             except CommitConflictError:
-                if attempt == ATTEMPTS - 1:
+                if not left:
                     raise
                 stream = self.reload(stream)
-            except CommitUnknownError:
-                raise  # it may have succeeded: no failure to note
-            except TrickleError as error:
-                self.note_failure(stream, asked, error)
-                raise
         raise AssertionError("unreachable")
+
+    def _resynced(self, stream: StreamTable, asked: str, clock: int) -> RefreshReport:
+        """Of one whose sources must not move before it is committed: at last the others wait."""
+
+        def work(tx: Transaction) -> list[RefreshReport]:
+            now = self.reload(stream)
+            tx.rebase()
+            with self.engine.catalog.reading() as connection:
+                unmoved(connection, [now])
+            return self._recorded(tx, [self.stage(now, asked, tx, clock)])
+
+        catalog = self.engine.catalog
+        settings = catalog.settings
+        (report,) = retrying.committed(catalog.begin, work, settings, lambda tx, _: tx.commit())
+        return report
 
     def now(self) -> int:
         """What the lake's clock says, in microseconds since 1970."""
@@ -192,11 +215,26 @@ class Refresher:
         tx: Transaction,
         staged: Sequence[StagedRefresh],
         followers: Collection[str] = (),
+        *,
+        newest: bool = False,
     ) -> list[RefreshReport]:
         """Commit refreshes together: all of them are seen, or none; no row, no new version.
 
         ``followers``: what is staged beside them and kept up to date by the commit itself.
+        ``newest``: these may be computed anew under the lock, unless a refresh has read one of them,
+        or sources must not move.
         """
+        reports = self._recorded(tx, staged, followers)
+        read = {source.uuid for each in staged for source in each.stream.sources}
+        bound = read & {*followers} or any(s.stream.refresh_mode == "IMMEDIATE" for s in staged)
+        tx.commit(newest=newest and not bound)
+        reach("refresh-committed")
+        return reports
+
+    def _recorded(
+        self, tx: Transaction, staged: Sequence[StagedRefresh], followers: Collection[str] = ()
+    ) -> list[RefreshReport]:
+        """Have the transaction write frontiers and history; the reports, once it is committed."""
         reports: list[RefreshReport] = []
         written = {*followers, *(each.stream.uuid for each in staged if each.changed)}
         began = time.perf_counter()
@@ -205,7 +243,7 @@ class Refresher:
             share = (time.perf_counter() - began) / len(staged)
             finals = [each.committed(version, written, share) for each in staged]
             save_refreshes(connection, finals, self.engine.settings.history_rows)
-            own.wrote(connection, [s.stream.uuid for s in staged if s.changed], version)
+            own.wrote(connection, [s.stream.uuid for s in staged if s.wrote], version)
             if self.engine.catalog.distinct.unsaved:
                 self.engine.catalog.distinct.save(connection)
             reports[:] = [report for _, _, report in finals]
@@ -215,8 +253,8 @@ class Refresher:
         reach("refresh-before-commit")
         names = [each.stream.name for each in staged if each.changed]
         few = len(names) <= _NAMED
-        tx.commit(f"refresh {', '.join(names)}" if few else f"refresh {len(names)} stream tables")
-        reach("refresh-committed")
+        told = f"refresh {', '.join(names)}" if few else f"refresh {len(names)} stream tables"
+        tx.said = replace(tx.said, message=told)
         return reports
 
     def expected(self, stream: StreamTable) -> Choice:

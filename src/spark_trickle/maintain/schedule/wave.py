@@ -4,7 +4,8 @@ Law: whoever reads sees all tables of a group before the wave or all of them aft
 what belongs together (``graph.together``); its refreshes are staged in one transaction, over what
 is staged there for the tables they read, and are committed as one version. A refresh that fails
 takes those that read it out of the commit, and no others. Where the commit itself is refused, as by
-an IMMEDIATE table that cannot follow, each is committed alone: one in the way stops nobody else.
+an IMMEDIATE table that cannot follow, or loses to others each time, each is committed alone: one in the
+way stops nobody else.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from spark_trickle.maintain.refresh.job import (
     followed_report,
     out_of_service,
 )
-from spark_trickle.maintain.refresh.refresher import ATTEMPTS
+from spark_trickle.maintain.refresh.refresher import AT_LAST, ATTEMPTS
 from spark_trickle.maintain.schedule import skips
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.storage.versions.transaction import Transaction
@@ -172,14 +173,12 @@ class Wave:
             return
         for left in reversed(range(ATTEMPTS)):
             try:
-                outcomes = self._attempt(group, target, pool)
-            except CommitConflictError as error:
-                if left:
+                outcomes = self._attempt(group, target, pool, newest=left <= AT_LAST)
+            except (TrickleError, OSError, MemoryError) as error:
+                if left and isinstance(error, CommitConflictError):
                     # What somebody else refreshed meanwhile reflects more than the old target.
                     group, target = self._reloaded(group, began), self._engine.catalog.version()
                     continue
-                outcomes = [Failed(stream, error) for stream in group]
-            except (TrickleError, OSError, MemoryError) as error:
                 if len(group) > 1 and not isinstance(error, CommitUnknownError):
                     for stream in group:  # after those that it reads
                         self._ride([stream], self._engine.catalog.version(), pool)
@@ -198,7 +197,7 @@ class Wave:
         return [now[stream.uuid] for stream in group if stream.uuid in now]
 
     def _attempt(
-        self, group: Sequence[StreamTable], target: int, pool: Executor
+        self, group: Sequence[StreamTable], target: int, pool: Executor, *, newest: bool
     ) -> list[StepResult]:
         outcomes: dict[str, StepResult] = {}
         checked = [stream for stream in group if not stream.follows]  # those move by themselves
@@ -210,7 +209,7 @@ class Wave:
                 return [Told(stream, skips.skipped(stream, interrupted)) for stream in group]
             staged = [each for each in outcomes.values() if isinstance(each, StagedRefresh)]
             followers = {s.uuid for s in group if s.follows and tx.staged_in(s.uuid)}
-            done = self._committed(tx, staged, followers) if staged else []
+            done = self._committed(tx, staged, followers, newest=newest) if staged else []
             refused = next((each.error for each in done if isinstance(each, Failed)), None)
             if refused is not None and len(group) > 1:
                 raise refused
@@ -297,10 +296,15 @@ class Wave:
     # What becomes of it
 
     def _committed(
-        self, tx: Transaction, staged: Sequence[StagedRefresh], followers: Iterable[str] = ()
+        self,
+        tx: Transaction,
+        staged: Sequence[StagedRefresh],
+        followers: Iterable[str] = (),
+        *,
+        newest: bool = False,
     ) -> list[StepResult]:
         try:
-            reports = self._refresher.commit(tx, staged, set(followers))
+            reports = self._refresher.commit(tx, staged, set(followers), newest=newest)
         except CommitConflictError:
             raise
         except Exception as error:

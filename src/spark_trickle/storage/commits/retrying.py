@@ -20,10 +20,21 @@ _PATIENCE, _SECONDS = 3, 1.0
 """So often, or so much, work may be lost before the others wait."""
 
 
+def on_newest(tx: Transaction, _: object) -> None:
+    """Commit on top of what others committed meanwhile."""
+    tx.commit(newest=True)
+
+
 def committed(
-    begin: Callable[[], Transaction], work: Callable[[Transaction], T], settings: Settings
+    begin: Callable[[], Transaction],
+    work: Callable[[Transaction], T],
+    settings: Settings,
+    commit: Callable[[Transaction, T], object] = on_newest,
 ) -> T:
-    """Do the work and commit it on top of the newest version; what the work answered."""
+    """Do the work and commit it; what the work answered.
+
+    ``commit``: how, unless the others wait already; it is given that answer.
+    """
     attempt, seconds, lost = 0, 0.0, 0.0
     while True:
         began = time.monotonic()
@@ -32,7 +43,7 @@ def committed(
         )
         tx = begin()
         try:
-            return _once(tx, work, alone)
+            return _once(tx, work, commit, alone)
         except TransientError as error:
             tx.rollback()
             attempt += 1
@@ -49,10 +60,15 @@ def committed(
             raise
 
 
-def _once(tx: Transaction, work: Callable[[Transaction], T], alone: bool) -> T:
+def _once(
+    tx: Transaction,
+    work: Callable[[Transaction], T],
+    commit: Callable[[Transaction, T], object],
+    alone: bool,
+) -> T:
     if not alone:
         answer = work(tx)
-        tx.commit(newest=True)
+        commit(tx, answer)
         return answer
     answers: list[T] = []
     tx.commit(newest=True, alone=lambda: answers.append(work(tx)))

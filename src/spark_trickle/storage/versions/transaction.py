@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_trickle.errors import InternalError, TrickleError
+from spark_trickle.errors import CommitConflictError, InternalError, TrickleError
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.commits import rebase
 from spark_trickle.storage.commits.commit import Record, Work, latest_ids
@@ -335,14 +335,16 @@ class Transaction(Restructuring):
         return version
 
     def _commit(self, message: str | None, newest: bool, alone: Callable[[], object] | None) -> int:
-        work = self._work(message)
-        if not work.changes_lake and not work.records and alone is None:
+        work, later = None, (CommitConflictError,) if newest else ()
+        with suppress(*later):  # what fits no older version is done under the lock
+            work = self._work(message)
+        if work is not None and not (work.changes_lake or work.records or alone is not None):
             return self.base
         with self._lake.writing() as connection:
             moved = newest and self.rebase()
             if alone is not None:
                 alone()
-            if moved or alone is not None:
+            if work is None or moved or alone is not None:
                 work = self._work(message)
             late = self._under_lock(connection)
             said = (*work.records, *(r for each in late for r in each.records))
