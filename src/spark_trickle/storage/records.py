@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -63,7 +64,7 @@ class TableName:
             return cls(DEFAULT_SCHEMA, parts[0])
         return cls(".".join(parts[:-1]), parts[-1])
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, str]:
         """What two spellings of one name have in common."""
         return self.schema.lower(), self.name.lower()
@@ -165,7 +166,7 @@ class Table:
     files: FileSystem = field(default_factory=FileSystem, compare=False, repr=False)
     """The way to the table's files."""
 
-    @property
+    @cached_property
     def full_name(self) -> TableName:
         return TableName(self.schema, self.name)
 
@@ -197,8 +198,11 @@ class Table:
 
     def column(self, name: str) -> Column | None:
         """The column of that name in any case, or None."""
-        lowered = name.lower()
-        return next((c for c in self.columns if c.name.lower() == lowered), None)
+        return self._by_name.get(name.lower())
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name.lower(): column for column in reversed(self.columns)}
 
     def __str__(self) -> str:
         return str(self.full_name)

@@ -20,9 +20,9 @@ from spark_trickle.errors import CommitConflictError, InvariantError, TrickleErr
 from spark_trickle.ir.exact import ExactType
 from spark_trickle.local.fold import Fold, Folder, GroupKey, Sums
 from spark_trickle.local.values import to_arrow
-from spark_trickle.maintain.immediate.followers import began_meanwhile
+from spark_trickle.maintain.immediate.followers import began_meanwhile, reached
 from spark_trickle.maintain.immediate.memory import Memory, Place, PlacedRows, Row, estimated_bytes
-from spark_trickle.maintain.records import graph, own
+from spark_trickle.maintain.records import own
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind, behind_in
 from spark_trickle.maintain.records.fast_paths import fast_path_of
@@ -37,7 +37,7 @@ from spark_trickle.storage.commits.participants import Late
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.records import ROW_ID, ChangePlan, Table
-from spark_trickle.storage.versions.staging import Staged, fitted, too_many
+from spark_trickle.storage.versions.staging import Staged, fitted
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 FAST_PATH = "FAST_PATH"
@@ -111,17 +111,12 @@ class FastPaths:
 
     def choose(self, tx: Transaction, streams: Sequence[StreamTable]) -> list[Follower]:
         """Those that the transaction's writes reach and that can be folded, in order."""
-        tables = {table.uuid: table for table in tx.tables()}
-        reached = {uuid for uuid, table in tables.items() if tx.staged(table) is not None}
         found: dict[str, Follower] = {}
         known: dict[object, ChangePlan] = {}
-        late = behind(self._catalog, {s.uuid for s in streams if s.followed})
-        levels = graph.levels([s for s in streams if s.followed and s.uuid in tables])
-        for stream in (stream for level in levels for stream in level):
-            if not any(source.uuid in reached for source in stream.sources):
-                continue
-            reached.add(stream.uuid)
-            follower = None if stream.uuid in late else self._follower(tx, stream, tables, known)
+        wanted = reached(tx, [stream for stream in streams if stream.followed])
+        late = behind(self._catalog, [stream.uuid for stream in wanted])
+        for stream in wanted:
+            follower = None if stream.uuid in late else self._follower(tx, stream, known)
             if follower is not None:
                 found[stream.uuid] = follower
         slower = [s for s in streams if s.follows and s.uuid not in found]
@@ -134,14 +129,16 @@ class FastPaths:
         self,
         tx: Transaction,
         stream: StreamTable,
-        tables: Mapping[str, Table],
         known: dict[object, ChangePlan],
     ) -> Follower | None:
         """``known``: what was found for others of its source, under the same names."""
         folder = self._folder(stream)
-        if isinstance(folder, NoFastPath) or stream.sources[0].uuid not in tables:
+        if isinstance(folder, NoFastPath):
             return None
-        source = self._source(stream, tables[stream.sources[0].uuid], tx)
+        read, result = tx.find(stream.sources[0].uuid), tx.find(stream.uuid)
+        if read is None or result is None:
+            return None
+        source = self._source(stream, read, tx)
         named = source.uuid, *((column.id, column.name) for column in source.columns)
         if named not in known:
             known[named] = tx.changes(source)
@@ -151,7 +148,7 @@ class FastPaths:
             reason = f"{rows} changed rows in {changes.bytes >> 20} MB of files are for Spark"
             self._refused[stream.uuid] = NoFastPath("MANY_CHANGES", reason)
             return None
-        segment, result = tx.find(stream.segments[0].uuid), tables[stream.uuid]
+        segment = tx.find(stream.segments[0].uuid)
         if segment is None:
             raise began_meanwhile(stream)
         memory = self._memory(stream, folder, segment, result, tx.base)
@@ -243,7 +240,6 @@ class FastPaths:
         read = {follower.source.uuid for follower in followers}
         late = behind_in(connection, self._catalog, {f.stream.uuid for f in followers})
         breaches = _breaches(connection, self._catalog, followers, current)
-        limit = self._catalog.settings.inline_row_limit
         for follower in followers:
             stream = _still_there(follower.stream, current.get(follower.stream.uuid))
             if stream.uuid in late:
@@ -276,9 +272,9 @@ class FastPaths:
                 final = replace(report, version=version, sources=moved)
                 add_history(connection, stream.uuid, final, keep)
 
-        def done(version: int) -> None:
+        def done(version: int, written: Mapping[int, Staged]) -> None:
             for memory, moved in moves:
-                many = any(too_many(m.table, staged[m.table.id], limit) for m in moved)
+                many = any(written[m.table.id].files for m in moved)
                 after = -1 if many else version  # where rows are in a file, nobody here knows
                 memory.moved(newest, after, [(m.rows, m.gone, m.come) for m in moved])
 

@@ -11,7 +11,7 @@ transaction, or for a stream table that follows no more, is forgotten, not corre
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from spark_trickle.errors import CommitConflictError, InvariantError, TrickleError
@@ -65,10 +65,10 @@ class Followers:
     ) -> list[Kept]:
         """Stage what the transaction's writes change; only up to the table ``wanted``, if given."""
         _forget_others(tx, {stream.uuid for stream in streams})
-        tables = {table.uuid: table for table in tx.tables()}
-        chosen = [s for s in streams if s.follows and s.uuid in tables]
+        chosen = reached(tx, [stream for stream in streams if stream.follows])
         if wanted is not None:
-            chosen = _upstream(chosen, wanted)
+            needed = _upstream(chosen, wanted)
+            chosen = [stream for stream in chosen if stream.uuid in needed]
         if not chosen:
             return []
         found = []
@@ -78,27 +78,20 @@ class Followers:
             late = behind_in(connection, catalog, uuids)
             younger = own.younger(connection, uuids, tx.base)
         breaches = self.refresher.breaches(chosen, tx)
-        for level in graph.levels(chosen):
-            for stream in level:
-                known = stream.uuid not in younger and seen_by(tx, stream)
-                kept = self._keep(tx, stream, tables, known, stream.uuid in late)
-                if kept is not None and stream.uuid in breaches:
-                    raise breaches[stream.uuid]
-                if kept is not None:
-                    found.append(kept)
+        for stream in chosen:
+            known = stream.uuid not in younger and seen_by(tx, stream)
+            kept = self._keep(tx, stream, known, stream.uuid in late)
+            if kept is not None and stream.uuid in breaches:
+                raise breaches[stream.uuid]
+            if kept is not None:
+                found.append(kept)
         return found
 
-    def _keep(
-        self,
-        tx: Transaction,
-        stream: StreamTable,
-        tables: Mapping[str, Table],
-        known: bool,
-        late: bool,
-    ) -> Kept | None:
+    def _keep(self, tx: Transaction, stream: StreamTable, known: bool, late: bool) -> Kept | None:
         """``known``: at the version that the transaction began from, the contents were right."""
         kept: Kept | None = tx.notes.get(stream.uuid)
-        sources = tuple(tables[s.uuid] for s in stream.sources if s.uuid in tables)
+        there = (tx.find(source.uuid) for source in stream.sources)
+        sources = tuple(table for table in there if table is not None)
         marks = tuple(tx.staged(table) for table in sources)
         if kept is None and not any(marks):
             return None
@@ -150,6 +143,19 @@ class Followers:
         return Kept(marks, sources, stream, filled.moved, report)
 
 
+def reached(tx: Transaction, streams: Iterable[StreamTable]) -> list[StreamTable]:
+    """Those that the transaction's writes may change, directly or through others, in order: what was
+    computed for others of its writes counts, too."""
+    moved = {table.uuid for table in tx.written()}
+    found = []
+    for stream in (stream for level in graph.levels(streams) for stream in level):
+        touched = stream.uuid in tx.notes or any(s.uuid in moved for s in stream.sources)
+        if touched and tx.find(stream.uuid) is not None:
+            moved.add(stream.uuid)
+            found.append(stream)
+    return found
+
+
 def seen_by(tx: Transaction, stream: StreamTable) -> bool:
     """Whether the tables of a stream table are there in the transaction, under their names of now."""
     wanted = zip((stream.uuid, *(s.uuid for s in stream.segments)), stream.tables, strict=True)
@@ -173,14 +179,14 @@ def _forget_others(tx: Transaction, followed: Collection[str]) -> None:
             tx.note(uuid, None)
 
 
-def _upstream(streams: Iterable[StreamTable], wanted: str) -> list[StreamTable]:
+def _upstream(streams: Iterable[StreamTable], wanted: str) -> Collection[str]:
     """The stream table and those it reads, directly or through others."""
     by_uuid = {stream.uuid: stream for stream in streams}
-    found: dict[str, StreamTable] = {}
+    found: set[str] = set()
     queue = [wanted]
     while queue:
         stream = by_uuid.get(queue.pop())
         if stream is not None and stream.uuid not in found:
-            found[stream.uuid] = stream
+            found.add(stream.uuid)
             queue += [source.uuid for source in stream.sources]
-    return list(found.values())
+    return found

@@ -82,7 +82,7 @@ class StreamTableParticipant:
 
 
 def _written(tx: Transaction) -> dict[str, str]:
-    return {table.uuid: str(table) for table in tx.tables() if tx.staged(table) is not None}
+    return {table.uuid: str(table) for table in tx.written()}
 
 
 def _reached(tx: Transaction, written: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.catalog.database import Connection, in_parts
 from spark_trickle.storage.commits import conflicts
 
 
@@ -23,7 +23,11 @@ def behind(catalog: Catalog, uuids: Collection[str]) -> set[str]:
 
 def behind_in(connection: Connection, catalog: Catalog, uuids: Collection[str]) -> set[str]:
     """The same inside a catalog transaction: frontiers and changes of one moment."""
-    frontiers = [row for row in connection.execute(_FRONTIERS) if row[0] in uuids]
+    frontiers = [
+        row
+        for part, places in in_parts(list(uuids))
+        for row in connection.execute(f"{_FRONTIERS} AND s.stream_uuid IN ({places})", part)
+    ]
     if not frontiers:
         return set()
     moves = catalog.last_moves

@@ -22,8 +22,8 @@ class Late:
     staged: Mapping[int, Staged] = field(default_factory=dict)
     """By table, on top of the newest version."""
     records: Sequence[Record] = ()
-    done: Callable[[int], None] | None = None
-    """Told the version once it is committed."""
+    done: Callable[[int, Mapping[int, Staged]], None] | None = None
+    """Told the version once it is committed, and what was staged late, as it was written."""
 
 
 class Participant(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -226,18 +227,24 @@ def make_column(name: str, lake_type: LakeType, ids: Iterator[int], **rest: Any)
 
 def arrow_type(column: Column, field_ids: bool = False) -> pa.DataType:
     """The Arrow type rows of the column have; with ``field_ids`` for writing Parquet."""
+    if not column.children:
+        return _flat(column.type)
     fields = [arrow_field(c, field_ids) for c in column.children]
     match column.storage_type:
         case "list":
             return pa.list_(fields[0])
         case "map":
             return pa.map_(fields[0].with_nullable(False), fields[1])
-        case "struct":
+        case _:
             return pa.struct(fields)
-    if column.type.startswith("decimal("):
-        precision, scale = column.type[8:-1].split(",")
+
+
+@cache
+def _flat(type: str) -> pa.DataType:
+    if type.startswith("decimal("):
+        precision, scale = type[8:-1].split(",")
         return pa.decimal128(int(precision), int(scale))
-    return _TO_ARROW[column.type]
+    return _TO_ARROW[type]
 
 
 def arrow_field(column: Column, field_ids: bool = False) -> pa.Field:

@@ -210,6 +210,11 @@ class Transaction(Restructuring):
         found = self._state.staged.get(table.id)
         return None if found is None or found.empty else found
 
+    def written(self) -> list[Table]:
+        """The tables with work on them."""
+        found = map(self._state.structure.by_id, self._state.staged)
+        return [table for table in found if table is not None and self.staged(table) is not None]
+
     def staged_in(self, uuid: str) -> bool:
         """Whether there is work on the table with that identity."""
         table = self.find(uuid) if self._state.staged else None
@@ -353,7 +358,7 @@ class Transaction(Restructuring):
         self._owned.hand_over(work.files)
         for each in late:
             if each.done is not None:
-                each.done(version)
+                each.done(version, self._late)
         reach("after-commit")
         if work.changes_lake:
             self._lake.committed({**work.staged, **work.late})
