@@ -162,9 +162,8 @@ class Transaction(Restructuring):
         self, table: TableLike, positions_by_file: Positions, row_ids: Sequence[int] | pa.Array = ()
     ) -> int:
         """Delete rows seen in this transaction's scan: file rows by position, inlined by row id."""
-        own = self.table(table)
+        own, gone = self.table(table), positions.of(row_ids)
         dead = {i: positions.of(p) for i, p in positions_by_file.items() if len(p)}
-        gone = positions.of(row_ids)
         self._stage(own, self._staged(own).with_deletes(dead, gone))
         return sum(len(p) for p in dead.values()) + len(gone)
 
@@ -182,8 +181,7 @@ class Transaction(Restructuring):
 
     def truncate(self, table: TableLike) -> int:
         """Delete all rows; how many there were."""
-        count = self.scan(table).rows
-        own = self.table(table)
+        own, count = self.table(table), self.scan(table).rows
         self._stage(own, Staged(truncated=True, assumes=self._staged(own).assumes))
         return count
 
@@ -203,7 +201,7 @@ class Transaction(Restructuring):
     @property
     def writes(self) -> bool:
         """Whether rows of any table were written."""
-        return any(not staged.empty for staged in self._state.staged.values())
+        return bool(self.written())
 
     def staged(self, table: Table) -> Staged | None:
         """The work on a table, None if there is none; the same object as long as none is added."""
@@ -217,8 +215,7 @@ class Transaction(Restructuring):
 
     def staged_in(self, uuid: str) -> bool:
         """Whether there is work on the table with that identity."""
-        table = self.find(uuid) if self._state.staged else None
-        return table is not None and self.staged(table) is not None
+        return any(table.uuid == uuid for table in self.written())
 
     def forget(self, table: Table) -> None:
         """Drop what is staged for a table."""
