@@ -41,6 +41,8 @@ def parse_query(sql: str, dialect: str = "spark", lookup: Lookup = unknown) -> P
     text = Text(sql)
     while isinstance(tree, exp.Subquery) and not tree.args.get("alias") and _bare(tree):
         tree = tree.this
+    if isinstance(tree, exp.Values):
+        tree = _selected(tree)
     if not isinstance(tree, exp.Query) or isinstance(tree, exp.Table):
         raise ParseError(
             f"a query is needed here, not {_what(tree, sql)}",
@@ -146,6 +148,14 @@ def _token_error(error: glot.TokenError, sql: str) -> ParseError:
 
 def _bare(tree: exp.Subquery) -> bool:
     return not any(value for key, value in tree.args.items() if key not in ("this", "alias"))
+
+
+def _selected(values: exp.Values) -> exp.Select:
+    """``VALUES …`` as a query: its ORDER BY and LIMIT are those of the query."""
+    select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=values))
+    for key in ("with_", "order", "limit", "offset"):
+        select.set(key, values.args.pop(key, None))
+    return select
 
 
 def _what(tree: exp.Expr, sql: str) -> str:

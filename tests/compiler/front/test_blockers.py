@@ -51,6 +51,9 @@ WITHOUT_PLAN = {
     "select * from t version as of 3": "TIME_TRAVEL",
     "select * from t pivot (sum(b) for a in (1, 2))": "PIVOT",
     "select session_window(at, '5 minutes'), count(*) from t group by 1": "TIME_WINDOW",
+    "select session_window.start, count(*) from t group by session_window(at, '5 minutes')": (
+        "TIME_WINDOW"
+    ),
     "select t.a from t full join u on t.a = u.a and exists (select 1 from u v where v.d = t.b)": (
         "SUBQUERY_IN_ON"
     ),

@@ -43,6 +43,8 @@ BINDING = {
     "select address.street from orders": ("not a field", "address.street", "fields"),
     "select * except (nothing) from orders": ("unknown column nothing", None, "name"),
     "select c.* from orders": ("nothing in FROM is called c", None, "orders"),
+    "select amount.* from orders": ("no struct is", None, "orders"),
+    "select address.street.* from orders": ("not a field", None, "fields"),
     "select id from orders join customers using (amount)": ("USING", None, "ON"),
     "with q (a, b) as (select id from orders) select a from q": ("2 names for 1", None, "name"),
     "select id from orders order by 3": ("ORDER BY 3", "3", "1"),

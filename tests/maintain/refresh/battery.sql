@@ -190,3 +190,10 @@ SELECT t1.g, t2.n FROM (SELECT g, max(id) AS mid FROM a GROUP BY g) t1 LEFT JOIN
 SELECT o.k, (SELECT sum(i.v) FROM b i WHERE i.k <= o.k) AS running FROM (SELECT DISTINCT k FROM b) o;
 SELECT a.id, (SELECT b.v FROM b WHERE b.k = a.g ORDER BY b.v DESC LIMIT 1) AS top FROM a;
 SELECT id, (SELECT max(v) FROM b WHERE b.k = a.g AND b.v < a.x) AS m1, (SELECT min(k) FROM c WHERE c.g = a.g) AS m2 FROM a;
+SELECT id, st.* FROM a;
+SELECT a.st.* EXCEPT (q), count(*) AS n FROM a GROUP BY ALL;
+SELECT id, m.* FROM (SELECT id, named_struct('x', x, 'deep', st) AS m FROM a);
+SELECT id, m.deep.* FROM (SELECT id, named_struct('x', x, 'deep', st) AS m FROM a) WHERE m.x > 0;
+SELECT sort_array(collect_list(struct(st.*, id))) AS l, g FROM a GROUP BY g;
+VALUES (1, 'one'), (2, NULL);
+VALUES (3), (1), (2) ORDER BY 1 DESC LIMIT 2;

@@ -13,7 +13,7 @@ from spark_trickle.ir.aggregates import function_name
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.scalars import enclosed, is_chain, rebuilt_chain, ref
 from spark_trickle.ir.temporal import NUMBER, is_clock
-from spark_trickle.sql.bind.scope import Field, Scope, resolve
+from spark_trickle.sql.bind.scope import Scope, fields_of_struct, resolve
 from spark_trickle.sql.bind.session import Environment, NamedPlan, Nested, NestedQuery, Unbuildable
 from spark_trickle.sql.types import coercion as c
 from spark_trickle.sql.types.builtins import BUILTINS
@@ -201,7 +201,7 @@ class Binder:
         arguments: list[exp.Expr] = []
         for position, argument in enumerate(node.expressions):
             if isinstance(argument, exp.Star) or _is_star(argument):
-                arguments += [ref(f.column) for f in self.star(argument)]
+                arguments += [value for _, value in self.star(argument)]
             elif position == 0 and name in UNIT_FIRST and len(node.expressions) == 3:
                 arguments.append(exp.Var(this=argument.name.upper()))
             else:
@@ -215,8 +215,8 @@ class Binder:
         arguments: list[exp.Expr] = []
         for position, argument in enumerate(node.expressions, start=1):
             if isinstance(argument, exp.Star) or _is_star(argument):
-                for f in self.star(argument):
-                    arguments += [exp.Literal.string(f.name), ref(f.column)]
+                for name, value in self.star(argument):
+                    arguments += [exp.Literal.string(name), value]
                 continue
             value, name = argument, f"col{position}"
             if isinstance(argument, exp.Alias):
@@ -226,27 +226,30 @@ class Binder:
             arguments += [exp.Literal.string(name), self.bind(value)]
         return arguments
 
-    def star(self, node: exp.Expr) -> list[Field]:
-        """The columns behind ``*`` or ``t.*``, without those of EXCEPT."""
+    def star(self, node: exp.Expr) -> list[tuple[str, exp.Expression]]:
+        """The names and values behind ``*``, ``t.*`` or ``struct.*``, without those of EXCEPT."""
         star = node.this if isinstance(node, exp.Column) else node
-        fields = self._starred(node)
+        found = self._starred(node)
         excluded = {part.name.lower() for part in star.args.get("except_") or []}
-        for name in excluded - {f.name.lower() for f in fields}:
+        for name in excluded - {name.lower() for name, _ in found}:
             raise self._error(node, f"unknown column {name} in EXCEPT", "check the name")
-        return [f for f in fields if f.name.lower() not in excluded]
+        return [each for each in found if each[0].lower() not in excluded]
 
-    def _starred(self, node: exp.Expr) -> list[Field]:
+    def _starred(self, node: exp.Expr) -> list[tuple[str, exp.Expression]]:
         if not isinstance(node, exp.Column):
             if not self.scope.relations:
                 raise self._error(node, "* needs a FROM clause", "name the values")
-            return list(self.scope.visible)
+            return [(f.name, ref(f.column)) for f in self.scope.visible]
         qualifier = tuple(part.name.lower() for part in node.parts[:-1])
         found = [r for r in self.scope.relations if r.answers(qualifier)]
-        if not found:
+        if found:
+            return [(f.name, ref(f.column)) for relation in found for f in relation.fields]
+        fields = fields_of_struct(node, self.scope, self.environment.text)
+        if not fields:
             known = ", ".join(r.name[-1] for r in self.scope.relations)
-            written = ".".join(qualifier)
-            raise self._error(node, f"nothing in FROM is called {written}", f"there are: {known}")
-        return [f for relation in found for f in relation.fields]
+            message = f"nothing in FROM is called {'.'.join(qualifier)}, and no struct is"
+            raise self._error(node, message, f"there are: {known}")
+        return fields
 
     def _nested(self, node: exp.Expr) -> exp.Expression:
         kind, query, operands, operator = self._parts(node)

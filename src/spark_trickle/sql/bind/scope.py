@@ -12,7 +12,7 @@ from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.scalars import ref
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.text import Text
-from spark_trickle.sql.types.coercion import field_of, spell
+from spark_trickle.sql.types.coercion import field_names, field_of, spell
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,16 @@ def resolve(node: exp.Column, scope: Scope, text: Text) -> exp.Expression:
             return _positioned(found, node)
         level = level.outer
     raise _unknown(node, names, scope, text)
+
+
+def fields_of_struct(
+    node: exp.Column, scope: Scope, text: Text
+) -> list[tuple[str, exp.Expression]]:
+    """The names and values behind ``struct.*``; none if nothing here is a struct of that name."""
+    names = tuple(part.name for part in node.parts[:-1])
+    base = _in_level(names, node, replace(scope, aliases={}), text)
+    listed = () if base is None or base.type is None else field_names(base.type)
+    return [(name, _fields(base.copy(), (name,), node, text)) for name in listed if base]
 
 
 def _in_level(

@@ -261,6 +261,12 @@ def field_of(type: exp.DataType, name: str) -> exp.DataType | None:
     return None
 
 
+def field_names(type: exp.DataType) -> list[str]:
+    """The fields of a struct, in order; none of any other type."""
+    parts = type.expressions if type.this == Type.STRUCT else []
+    return [part.name for part in parts if isinstance(part, exp.ColumnDef)]
+
+
 def spell(type: exp.DataType | None) -> str:
     """A type as Spark writes it, for messages."""
     return "unknown" if type is None or is_unknown(type) else type.sql(dialect="spark")

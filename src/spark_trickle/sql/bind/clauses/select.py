@@ -114,9 +114,9 @@ class SelectBinder:
         group = select.args.get("group")
         found: dict[str, exp.Expression] = {}
         for node in group.expressions if group is not None else []:
-            if isinstance(node, exp.Anonymous) and node.name.lower() == "window":
-                bound = self._binder().bind(node)
-                found["window"] = bound
+            name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+            if name in ("window", "session_window"):
+                found[name] = bound = self._binder().bind(node)
                 missing = exp.Is(this=enclosed(bound.expressions[0].copy()), expression=exp.null())
                 self.node = Filter(self.node, boolean(exp.Not(this=missing)))
         return found
@@ -129,7 +129,7 @@ class SelectBinder:
         for node in select.expressions:
             binder = self._binder(replace(self.scope, aliases=dict(aliases)))
             if isinstance(node, exp.Star) or _is_star(node):
-                items += [Item((f.name,), ref(f.column), node) for f in binder.star(node)]
+                items += [Item((name,), value, node) for name, value in binder.star(node)]
                 continue
             item = self._item(node, binder)
             items.append(item)
