@@ -88,7 +88,7 @@ def _is_number(column: Defined) -> bool:
 
 
 def _of_the_moment(column: Defined, table: TableName, names: Iterable[str]) -> bool:
-    """Whether each row has a value of its own; InvalidDataError if it is another column's."""
+    """Whether each row has a value of its own; InvalidDataError if it is read from somewhere."""
     from sqlglot import exp
 
     from spark_trickle.sql.bind.plan import bind
@@ -97,14 +97,18 @@ def _of_the_moment(column: Defined, table: TableName, names: Iterable[str]) -> b
     query = f"SELECT CAST(({column.default}) AS {column.type}) AS value"
     try:
         tree, taken = parse_query(query).tree, {name.lower() for name in names}
+        queries = any(part is not tree for part in tree.find_all(exp.Query))
         read = [c.name for c in tree.find_all(exp.Column) if c.parent_select is tree]
         other = next((name for name in read if name.lower() in taken), None)
-        if other is None:
+        if other is None and not queries:
             return bool(bind(query, {}).blockers)
     except UserError:
         return False  # Spark reads more than this
+    known = "reads another query, but a default knows no table"
+    if not queries:
+        known = f"reads column {other}, but a default knows no row"
     raise InvalidDataError(
-        f"{_clause(column, table)} reads column {other}, but a default knows no row",
+        f"{_clause(column, table)} {known}",
         hint="give the value in INSERT or UPDATE, or compute it in a view",
     )
 

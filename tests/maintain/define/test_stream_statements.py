@@ -28,13 +28,12 @@ STATEMENTS = [
         CreateStreamTable(("t",), "SELECT 1"),
     ),
     (
-        "create or replace stream table if not exists a.`b.c` schedule '*/5 * * * *' "
+        "create or replace stream table a.`b.c` schedule '*/5 * * * *' "
         "refresh mode differential with no data as /* AS FROM */ select 'AS' -- x\n from t ;",
         CreateStreamTable(
             ("a", "b.c"),
             "select 'AS' -- x\n from t",
             or_replace=True,
-            if_not_exists=True,
             schedule="*/5 * * * *",
             refresh_mode="DIFFERENTIAL",
             initialize=False,
@@ -89,12 +88,11 @@ POSTGRES = [
         CreateStreamTable(("my view",), """SELECT "a b", 'it''s \\' FROM "odd.table\""""),
     ),
     (
-        """create or replace stream table if not exists Mart."a""b" schedule $$5m$$
+        """create stream table if not exists Mart."a""b" schedule $$5m$$
            refresh mode full with no data as select $tag$ 'AS; $$ $tag$ as c, e'\\'' as d -- "x""",
         CreateStreamTable(
             ("Mart", 'a"b'),
             "select $tag$ 'AS; $$ $tag$ as c, e'\\'' as d",
-            or_replace=True,
             if_not_exists=True,
             schedule="5m",
             refresh_mode="FULL",
