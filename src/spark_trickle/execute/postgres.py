@@ -18,7 +18,7 @@ from sqlglot import exp
 from spark_trickle.errors import NotFoundError, UserError
 from spark_trickle.execute.engine import Engine
 from spark_trickle.execute.kept_rows import arrow_columns, first, repeated
-from spark_trickle.execute.states import StatementState, TransactionState
+from spark_trickle.execute.states import Conditions, StatementState, TransactionState, met
 from spark_trickle.sql.pg.changes import assignments, columns_of, insert, plain_table, target_scope
 from spark_trickle.sql.pg.expressions import Expressions
 from spark_trickle.sql.pg.parts import all_known
@@ -70,8 +70,9 @@ class Before(TransactionState):
                 continue
             self._plans[table.id, table.uuid] = state.scan(table)
 
-    def scan(self, table: Table) -> ScanPlan:
-        return self._plans.get((table.id, table.uuid)) or super().scan(table)
+    def scan(self, table: Table, conditions: Conditions = ()) -> ScanPlan:
+        plan = self._plans.get((table.id, table.uuid))
+        return super().scan(table, conditions) if plan is None else met(plan, conditions)
 
 
 class PostgresRunner:

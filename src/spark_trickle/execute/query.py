@@ -33,7 +33,7 @@ from spark_trickle.statements.files import Files, parse_files
 from spark_trickle.statements.text.cursor import Span
 from spark_trickle.statements.text.names import TableReference, cte_names, find_tables
 from spark_trickle.statements.text.splices import Splice, Spliced, TextBuilder, splice_names
-from spark_trickle.storage.records import ScanPlan, Table, View
+from spark_trickle.storage.records import Condition, Table, View
 
 if TYPE_CHECKING:
     from spark_trickle.spark.sessions.session import DataFrame, SparkSession
@@ -42,22 +42,25 @@ ScanConditions = dict[int, tuple[ColumnCondition, ...]]
 """By the place where a table's name begins."""
 
 
-def pruned(plan: ScanPlan, conditions: Sequence[ColumnCondition]) -> ScanPlan:
-    """The plan without files that the conditions rule out."""
+def comparable(
+    table: Table, conditions: Sequence[ColumnCondition]
+) -> list[Mapping[str, Condition]]:
+    """Those of the conditions that bounds of the table's columns compare with."""
+    found: list[Mapping[str, Condition]] = []
     for condition in conditions:
-        column = plan.table.column(condition.column)
+        column = table.column(condition.column)
         if column is None:
             continue
         if condition.values is not None:
             answers = [bound_value(value, column.type) for value in condition.values]
             if all(known for known, _ in answers):
-                plan = plan.prune({column.name: [value for _, value in answers]})
+                found.append({column.name: [value for _, value in answers]})
             continue
         low_known, low = bound_value(condition.low, column.type)
         high_known, high = bound_value(condition.high, column.type)
         if low_known and high_known:
-            plan = plan.prune({column.name: (low, high)})
-    return plan
+            found.append({column.name: (low, high)})
+    return found
 
 
 @dataclass
@@ -179,17 +182,18 @@ class QueryRunner:
             if view is not None:
                 return self._of_view(view, seen)
             if travels:
-                plan = self.state.catalog.scan(name, version)
+                then = seen.table(name)
+                plan = seen.scan(then, comparable(then, conditions))
             else:
                 own = self.state.table(name)
-                plan = self.state.scan(own)
+                plan = self.state.scan(own, comparable(own, conditions))
                 if self.reading is not None:
                     self.reading(plan.table)
         except NotFoundError as error:
             if not travels and own is None:
                 return None
             raise self._at(error, reference) from None
-        return self.frames.view(pruned(plan, conditions))
+        return self.frames.view(plan)
 
     def _files(self, files: Files) -> str:
         with spark_errors(self.sql):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from spark_trickle.errors import BindError, NotFoundError
 from spark_trickle.statements.text.cursor import Name
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.records import DEFAULT_SCHEMA, ScanPlan, Table, TableName
+from spark_trickle.storage.records import DEFAULT_SCHEMA, Condition, ScanPlan, Table, TableName
 from spark_trickle.storage.versions.history import committed_by
 from spark_trickle.storage.versions.transaction import Transaction
+
+Conditions = Sequence[Mapping[str, Condition]]
 
 
 class StatementState(Protocol):
@@ -21,7 +24,8 @@ class StatementState(Protocol):
     def table(self, name: TableName) -> Table:
         """NotFoundError if there is none."""
 
-    def scan(self, table: Table) -> ScanPlan: ...
+    def scan(self, table: Table, conditions: Conditions = ()) -> ScanPlan:
+        """The files that may hold rows that meet all conditions."""
 
 
 class SnapshotState:
@@ -34,8 +38,8 @@ class SnapshotState:
     def table(self, name: TableName) -> Table:
         return self.catalog.table(name, self.version)
 
-    def scan(self, table: Table) -> ScanPlan:
-        return self.catalog.scan(table, self.version)
+    def scan(self, table: Table, conditions: Conditions = ()) -> ScanPlan:
+        return self.catalog.scan(table, self.version, conditions)
 
 
 class TransactionState:
@@ -49,12 +53,19 @@ class TransactionState:
     def table(self, name: TableName) -> Table:
         return self.tx.table(name)
 
-    def scan(self, table: Table) -> ScanPlan:
+    def scan(self, table: Table, conditions: Conditions = ()) -> ScanPlan:
         if self._check_reads and table.id >= 0:
             self.tx.read(table)
         for participant in self.tx.participants:
             participant.before_read(self.tx, table)
-        return self.tx.scan(table)
+        return met(self.tx.scan(table), conditions)
+
+
+def met(plan: ScanPlan, conditions: Conditions) -> ScanPlan:
+    """The plan without files that hold no row that meets all conditions."""
+    for condition in conditions:
+        plan = plan.prune(condition)
+    return plan
 
 
 def table_name(name: Name) -> TableName:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_trickle.errors import BindError, ExecutionError, Position
-from spark_trickle.execute.query import QueryRunner, pruned
+from spark_trickle.execute.query import QueryRunner, comparable
+from spark_trickle.execute.states import met
 from spark_trickle.spark.bitmaps import KEY
 from spark_trickle.spark.failures import spark_errors
 from spark_trickle.spark.frames import ROW, Frames
@@ -46,7 +47,7 @@ class Target:
 def open_target(frames: Frames, plan: ScanPlan, alias: str, condition: str | None) -> Target:
     names = frozenset({alias.lower()})
     conditions = condition_list(condition, names) if condition else ()
-    plan = pruned(plan, conditions)
+    plan = met(plan, comparable(plan.table, conditions))
     view = frames.view(plan, located=True)
     return Target(plan.table, plan, view, alias, selective=bool(conditions))
 

@@ -23,6 +23,7 @@ from spark_trickle.errors import (
     TrickleError,
     UnsupportedQueryError,
 )
+from spark_trickle.execute.states import Conditions, met
 from spark_trickle.ir.types import Side
 from spark_trickle.maintain.define.compiling import columns_used
 from spark_trickle.maintain.records import streams as records
@@ -165,9 +166,9 @@ class PinnedState:
             raise NotFoundError(f"there is no table {name}")
         return source.table
 
-    def scan(self, table: Table) -> ScanPlan:
+    def scan(self, table: Table, conditions: Conditions = ()) -> ScanPlan:
         source = self._pinned[table.full_name.key]
-        return source.source.relation(table, source.after)
+        return met(source.source.relation(table, source.after), conditions)
 
 
 def source_size(pinned: Mapping[str, Pinned]) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
@@ -36,7 +36,15 @@ from spark_trickle.storage.files.filesystem import (
 )
 from spark_trickle.storage.manifest.distinct import DistinctCounts
 from spark_trickle.storage.read.column_cache import COLUMNS
-from spark_trickle.storage.records import ChangePlan, ScanPlan, Table, TableName, View
+from spark_trickle.storage.read.pruning import by_column
+from spark_trickle.storage.records import (
+    ChangePlan,
+    Condition,
+    ScanPlan,
+    Table,
+    TableName,
+    View,
+)
 from spark_trickle.storage.versions.feed import Plans
 from spark_trickle.storage.versions.planning import Planner
 from spark_trickle.storage.versions.staging import Staged
@@ -162,13 +170,36 @@ class Catalog:
             found = self.structure_in(connection, self._checked(connection, version))
         return sorted(s.name for s in found.schemas.values())
 
-    def scan(self, table: TableLike, version: int | None = None) -> ScanPlan:
-        """What to read for the table at the version (default: newest)."""
+    def scan(
+        self,
+        table: TableLike,
+        version: int | None = None,
+        conditions: Sequence[Mapping[str, Condition]] = (),
+    ) -> ScanPlan:
+        """What to read for the table at the version (default: newest): its rows that meet all conditions,
+        and what else is in their files."""
+        try:
+            plan = self._scan(table, version, conditions)
+        except CatalogError:
+            if not conditions:
+                raise
+            plan = self._scan(table, version, ())  # statistics that the database cannot compare
+        for condition in conditions:
+            plan = plan.prune(condition)
+        return plan
+
+    def _scan(
+        self,
+        table: TableLike,
+        version: int | None,
+        conditions: Sequence[Mapping[str, Condition]],
+    ) -> ScanPlan:
         with self.reading() as connection:
             bounds = self._bounds(connection)
             at = _inside(bounds, version)
             own = self.structure_in(connection, at).own(table)
-            return self._plans.scan(connection, own, at, bounds)
+            wanted = [by_column(own, condition) for condition in conditions]
+            return self._plans.scan(connection, own, at, bounds, wanted)
 
     def changes(self, table: TableLike, before: int, after: int | None = None) -> ChangePlan:
         """The net change of the table in the window (before, after].

@@ -12,24 +12,22 @@ row (``FILE_VERSION``) and of each death, so compaction shows nowhere.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.errors import CatalogError
 from spark_trickle.storage.catalog.database import Connection, in_parts
-from spark_trickle.storage.catalog.structure import VISIBLE, resolve
 from spark_trickle.storage.commits import conflicts
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.parquet import batches
-from spark_trickle.storage.manifest.file_list import Dead, FileList
-from spark_trickle.storage.manifest.names import Names, named_columns
-from spark_trickle.storage.manifest.pieces import Facts, FileRow, Piece, lacking
+from spark_trickle.storage.manifest.file_list import FileList
+from spark_trickle.storage.manifest.pieces import FileRow
+from spark_trickle.storage.manifest.possible import possible_files
+from spark_trickle.storage.read.pruning import WantedValues
 from spark_trickle.storage.records import (
     FILE_VERSION,
     ChangePlan,
@@ -39,9 +37,19 @@ from spark_trickle.storage.records import (
     Table,
 )
 from spark_trickle.storage.versions import preimages
+from spark_trickle.storage.versions.lists import (
+    died_in,
+    listed,
+    listed_of,
+    relisted,
+    steady_files,
+    touched,
+)
 from spark_trickle.storage.versions.planning import Planner, check_readable, weighted
 
 _PLANS = 256
+_ASKS = 3
+"""So often a process asks which files a condition needs; as long as some asks takes it to read the list."""
 _REARRANGED = frozenset((*conflicts.COMPACTED, *conflicts.SHAPED))
 """What changes more of a table's files than the catalog says of the version."""
 VersionRange = tuple[int, int]
@@ -58,14 +66,25 @@ class Plans:
         self._plans: OrderedDict[tuple[Any, ...], ScanPlan | ChangePlan] = OrderedDict()
         self._files: OrderedDict[int, tuple[int, FileList]] = OrderedDict()
         """By table: the newest version whose files are known, and these."""
+        self._asked: Counter[int] = Counter()
+        """By table: how often some of its files were asked for, as the list was not known."""
         self._lock = threading.Lock()
 
     def scan(
-        self, connection: Connection, table: Table, version: int, bounds: VersionRange
+        self,
+        connection: Connection,
+        table: Table,
+        version: int,
+        bounds: VersionRange,
+        wanted: Sequence[WantedValues] = (),
     ) -> ScanPlan:
+        """A plan of all files; it may lack some that hold no row that meets all that is wanted."""
         key = ("scan", table.id, self._stamp(connection, table, version, bounds), table)
         plan = self._cached(key)
         if not isinstance(plan, ScanPlan):
+            some = self._some(connection, table, version, bounds, wanted)
+            if some is not None:
+                return some
             plan = self._planned(connection, table, version, bounds)
             self._keep(key, plan)
         return plan if plan.version == version else replace(plan, version=version)
@@ -116,6 +135,27 @@ class Plans:
         last = self._moves.of(table.id, first)
         return last if last <= version else version
 
+    def _some(
+        self,
+        connection: Connection,
+        table: Table,
+        version: int,
+        bounds: VersionRange,
+        wanted: Sequence[WantedValues],
+    ) -> ScanPlan | None:
+        """A plan of the files that may hold what is wanted; None: the list is known, or worth reading.
+
+        It is made in one transaction, the rows in the catalog included, and kept for nobody.
+        """
+        if not wanted or self._asked[table.id] >= _ASKS or self._known(connection, table, bounds):
+            return None
+        ids = possible_files(connection, table, version, wanted)
+        self._asked[table.id] += 1 if ids is not None else _ASKS
+        if ids is None:
+            return None
+        files = listed_of(self._planner, connection, table, ids, version)
+        return self._planner.scan(connection, table, version, files)
+
     def _planned(
         self, connection: Connection, table: Table, version: int, bounds: VersionRange
     ) -> ScanPlan:
@@ -142,19 +182,31 @@ class Plans:
 
         A connection that began earlier does not see what came since: it lists for itself.
         """
-        with self._lock:
-            known, files = self._files.get(table.id, (-1, None))
-        if files is not None and bounds[0] <= known <= bounds[1]:
-            first = self._moves.near(connection, known, bounds[1])
-            if max(first, self._moves.of(table.id, 0, _REARRANGED.__contains__)) <= known:
-                found = relisted(self._planner, connection, files, known, version)
-                if version > known:
-                    self._keep_files(table.id, version, found)
-                return found
+        usable = self._known(connection, table, bounds)
+        if usable is not None:
+            known, files = usable
+            found = relisted(self._planner, connection, files, known, version)
+            if version > known:
+                self._keep_files(table.id, version, found)
+            return found
         found = listed(self._planner, connection, table, version)
+        with self._lock:
+            known, _ = self._files.get(table.id, (-1, None))
         if known <= bounds[1]:
             self._keep_files(table.id, version, found)
         return found
+
+    def _known(
+        self, connection: Connection, table: Table, bounds: VersionRange
+    ) -> tuple[int, FileList] | None:
+        """The newest version whose files are known, and these, if others may follow from them."""
+        with self._lock:
+            known, files = self._files.get(table.id, (-1, None))
+        if files is None or not bounds[0] <= known <= bounds[1]:
+            return None
+        first = self._moves.near(connection, known, bounds[1])
+        last = self._moves.of(table.id, 0, _REARRANGED.__contains__)
+        return (known, files) if max(first, last) <= known else None
 
     def _keep_files(self, table: int, version: int, files: FileList) -> None:
         with self._lock:
@@ -183,8 +235,8 @@ def changes(
     """The net change of ``table`` (its structure at ``after``) in the window (before, after]."""
     check_readable(table)
     rows = _by_ids(planner, connection, table, touched(connection, table, before, after))
-    steady = _steady(planner, connection, table, rows, before, after)
-    died = _died(connection, table, steady, before, after)
+    steady = steady_files(planner, connection, table, rows, before, after)
+    died = died_in(connection, table, steady, before, after)
     kept = planner.files(connection, table, [r for r in rows if r.id in steady], after, died)
     found = [FileChange(f, -1, len(died[f.id]), died[f.id]) for f in kept if f.id in died]
     others = [row for row in rows if row.id not in steady]
@@ -205,44 +257,6 @@ def _by_ids(
             connection, table, f"table_id = ? AND data_file_id IN ({marks})", (table.id, *part)
         )
     return rows
-
-
-def _steady(
-    planner: Planner,
-    connection: Connection,
-    table: Table,
-    rows: Iterable[FileRow],
-    before: int,
-    after: int,
-) -> set[int]:
-    """Files of both versions with the same delete files: what died in between is in the catalog."""
-
-    def early(latest: int | None) -> bool:
-        return latest is None or latest <= before
-
-    both = (row for row in rows if row.visible(before) and row.visible(after))
-    steady = {row.id for row in both if early(row.partial_max)}
-    for part, marks in in_parts(sorted(steady)):
-        for row in planner.delete_rows(connection, table, f"data_file_id IN ({marks})", part):
-            past = row.end is not None and row.end <= before
-            same = row.begin <= before and (row.end is None or row.end > after)
-            if not (past or row.begin > after or (same and early(row.partial_max))):
-                steady.discard(row.file)
-    return steady
-
-
-def _died(
-    connection: Connection, table: Table, files: set[int], before: int, after: int
-) -> dict[int, pa.Array]:
-    """By file, the positions whose deaths in the window are in the catalog."""
-    name = f"ducklake_inlined_delete_{table.id}"
-    if not files or not connection.has_table(name):
-        return {}
-    sql = f"SELECT file_id, row_id FROM {name} WHERE begin_snapshot > ? AND begin_snapshot <= ?"
-    found: dict[int, list[int]] = defaultdict(list)
-    for file, position in connection.execute(sql, (before, after)):
-        found[file].append(position)
-    return {file: positions.of(places) for file, places in found.items() if file in files}
 
 
 def _shown(
@@ -300,81 +314,3 @@ def versions_at(file: DataFile, table: Table, wanted: pa.Array, after: int) -> p
         parts.append(positions.common(pc.add(found, start), wanted))
         start += batch.num_rows
     return positions.union(*parts)
-
-
-def listed(planner: Planner, connection: Connection, table: Table, version: int) -> FileList:
-    """All files of a version."""
-    facts = Facts.read(connection, f"table_id = ? AND {VISIBLE}", (table.id, version, version))
-    piece = _piece(planner, connection, table, facts, version)
-    return FileList(planner, table).with_piece(piece, planner.counted(connection, table, version))
-
-
-def relisted(
-    planner: Planner, connection: Connection, files: FileList, known: int, version: int
-) -> FileList:
-    """From the files of one version those of another, earlier or later one.
-
-    Law: what was not touched in between is in the same state; but compaction touches unseen.
-    """
-    table = files.table
-    ids = touched(connection, table, min(known, version), max(known, version))
-    if not ids:
-        return files
-    where = f"table_id = ? AND {VISIBLE} AND data_file_id IN"
-    at = (table.id, version, version)
-    facts = Facts.joined(
-        [
-            Facts.read(connection, f"{where} ({marks})", (*at, *part))
-            for part, marks in in_parts(ids)
-        ]
-    )
-    piece = _piece(planner, connection, table, facts, version)
-    rows = facts.rows(np.arange(len(facts.numbers[0]))) if version > known else []
-    steady = _steady(planner, connection, table, rows, known, version)
-    died = _died(connection, table, steady, known, version)
-    dead = {i: Dead.of(positions.union(files.dead_in(i), died[i])) for i in died}
-    dead |= {i: files.dead[i] for i in steady - died.keys() if i in files.dead}
-    if others := [i for i in ids if i not in steady]:
-        dead |= planner.counted(connection, table, version, others)
-    return files.without(ids).with_piece(piece, dead)
-
-
-def _piece(
-    planner: Planner, connection: Connection, table: Table, facts: Facts, version: int
-) -> Piece:
-    if facts.encrypted is not None:
-        raise CatalogError(f"the data file {facts.encrypted} of table {table} is encrypted")
-    ids, rows, _, _, begins, latest, mappings, *_ = facts.numbers
-    seen, through = rows.copy(), {}
-    mixed = np.flatnonzero(latest > version)
-    for place, row in zip(mixed.tolist(), facts.rows(mixed), strict=True):
-        path = resolve(row.path, row.relative, table.location)
-        through[row.id] = version
-        seen[place] = planner.count(row.id, path, table, None, version)
-    named = mappings >= 0
-    planner.load_names(connection, set(mappings[named].tolist()))
-    columns = named_columns(connection, table.id)
-    without = lacking(connection, table.id, columns, (ids, begins, named))
-    return Piece(table.id, facts, seen, through, without, Names.of(columns), planner.reading)
-
-
-def touched(connection: Connection, table: Table, before: int, after: int) -> list[int]:
-    """Files that came or went in the window, hold rows of several versions, or lost rows in it.
-
-    Each condition by itself: together they would be looked for among all files.
-    """
-    window = (before, after)
-    wanted: set[int] = set()
-    for kind in ("data_file", "delete_file"):
-        for condition in (
-            "begin_snapshot > ? AND begin_snapshot <= ?",
-            "end_snapshot > ? AND end_snapshot <= ?",
-            "partial_max > ? AND begin_snapshot <= ?",
-        ):
-            sql = f"SELECT data_file_id FROM ducklake_{kind} WHERE table_id = ? AND {condition}"
-            wanted.update(row[0] for row in connection.execute(sql, (table.id, *window)))
-    deletes = f"ducklake_inlined_delete_{table.id}"
-    if connection.has_table(deletes):
-        sql = f"SELECT DISTINCT file_id FROM {deletes} WHERE begin_snapshot > ? AND begin_snapshot <= ?"
-        wanted.update(row[0] for row in connection.execute(sql, window))
-    return sorted(wanted)
