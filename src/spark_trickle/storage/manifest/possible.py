@@ -12,6 +12,7 @@ from typing import Any
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.catalog.structure import VISIBLE
 from spark_trickle.storage.files.calendar import FIRST_DAY, LAST_DAY, date_text
+from spark_trickle.storage.manifest.columns import read_columns
 from spark_trickle.storage.manifest.pieces import FEW
 from spark_trickle.storage.read.pruning import SortedValues, WantedValues
 from spark_trickle.storage.records import Table
@@ -33,6 +34,14 @@ _TERMS = {
 }
 """When an end of a file lies beyond a wanted value, by database and kind of column."""
 
+# Files of which nothing is known stay: only what is there takes away. SQLite merges both lists along an
+# index, and needs none; PostgreSQL's own way to do EXCEPT takes twice as long as its join.
+_WITHOUT = {
+    "sqlite": " EXCEPT SELECT data_file_id FROM ducklake_file_column_stats "
+    "WHERE table_id = ? AND column_id = ? AND ({})",
+    "postgres": " AND NOT EXISTS (SELECT 1 FROM ducklake_file_column_stats s WHERE s.table_id = ? "
+    "AND s.column_id = ? AND s.data_file_id = f.data_file_id AND ({}))",
+}
 Said = tuple[str, list[Any]]
 """A condition in SQL with its parameters."""
 
@@ -45,17 +54,14 @@ def possible_files(
     outside = [(number, o) for own in wanted for number, o in _outside(connection, table, own)]
     if not outside:
         return None
-    sql = f"SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND {VISIBLE}"
+    sql = f"SELECT data_file_id FROM ducklake_data_file f WHERE table_id = ? AND {VISIBLE}"
     parameters = [table.id, version, version]
     for number, (condition, own) in outside:
-        # Files of which nothing is known stay: only what is there takes away.
-        sql += (
-            " EXCEPT SELECT data_file_id FROM ducklake_file_column_stats "
-            f"WHERE table_id = ? AND column_id = ? AND ({condition})"
-        )
+        sql += _WITHOUT[connection.kind].format(condition)
         parameters += [table.id, number, *own]
-    found = connection.execute(f"SELECT data_file_id FROM ({sql}) AS f LIMIT {FEW + 1}", parameters)
-    return None if len(found) > FEW else sorted(row[0] for row in found)
+    rest = f"({sql} ORDER BY data_file_id) AS f"
+    (found,), _ = read_columns(connection, ["data_file_id"], [], rest, parameters)
+    return None if len(found) > FEW else [int(number) for number in found]
 
 
 def _outside(connection: Connection, table: Table, wanted: WantedValues) -> list[tuple[int, Said]]:
