@@ -23,6 +23,7 @@ from spark_trickle.ir.aggregates import (
 from spark_trickle.ir.decimals import decimal_parameters
 from spark_trickle.ir.nodes import Aggregate, Distinct, Node, Project
 from spark_trickle.ir.scalars import column_id, ref, substitute
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import ColumnIds
 
@@ -134,10 +135,10 @@ _ONE = Term("rows", exp.Literal.number(1), BIGINT)
 
 def _call(term: Term, *, scalar: bool) -> exp.Expression:
     """SUM in the type Spark gives it; without keys there may be no row at all, and the sum is 0."""
-    total = exp.cast(exp.Sum(this=term.value.copy()), term.type.copy())
+    total = exp.cast(exp.Sum(this=duplicate(term.value)), duplicate(term.type))
     if not scalar:
         return total
-    zero = exp.cast(exp.Literal.number(0), term.type.copy())
+    zero = exp.cast(exp.Literal.number(0), duplicate(term.type))
     return exp.Coalesce(this=total, expressions=[zero])
 
 

@@ -15,6 +15,7 @@ from sqlglot import exp
 from spark_trickle.ir.nodes import Filter, Node, Scan
 from spark_trickle.ir.scalars import column_id, column_ids, conjunction, conjuncts
 from spark_trickle.ir.temporal import Timed, TimeEdge, clock_calls
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import expressions, nodes, transform_up
 
@@ -93,7 +94,7 @@ def _comparisons(part: exp.Expression) -> Iterable[exp.Expression]:
 
 
 def _comparison(kind: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.Expression:
-    made = kind(this=left.copy(), expression=right.copy())
+    made = kind(this=duplicate(left), expression=duplicate(right))
     made.type = exp.DataType(this=_T.BOOLEAN)
     assert isinstance(made, exp.Expression)
     return made

@@ -13,6 +13,7 @@ from sqlglot import exp
 from spark_trickle.delta.segment import Part, core
 from spark_trickle.ir.nodes import Filter, Node, Project, Scan
 from spark_trickle.ir.scalars import ref, substitute
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.walk import fresh_ids
 
 KEPT = "__trickle_kept"
@@ -79,8 +80,8 @@ def _stored(value: exp.Expression, type: exp.DataType) -> exp.Expression:
     """-0.0 + 0.0 is 0.0; every other number stays as it is."""
     if type.this not in (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE):
         return value
-    return exp.Add(this=value, expression=exp.cast(exp.Literal.number(0), type.copy()))
+    return exp.Add(this=value, expression=exp.cast(exp.Literal.number(0), duplicate(type)))
 
 
 def _when(test: exp.Expression, value: exp.Expression) -> exp.Expression:
-    return exp.Case(ifs=[exp.If(this=test.copy(), true=value)])
+    return exp.Case(ifs=[exp.If(this=duplicate(test), true=value)])

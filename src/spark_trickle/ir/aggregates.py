@@ -20,6 +20,7 @@ from sqlglot import exp
 from spark_trickle.ir import averages
 from spark_trickle.ir.decimals import LONG, decimal_parameters, decimal_type
 from spark_trickle.ir.scalars import conjunction
+from spark_trickle.ir.trees import duplicate
 
 Type = exp.DataType.Type
 BIGINT = exp.DataType(this=Type.BIGINT)
@@ -46,7 +47,7 @@ class Additive:
 
     def finalise(self, states: list[exp.Expression]) -> exp.Expression:
         """The aggregate's value from expressions for its states, in the order of ``terms``."""
-        return self.formula([state.copy() for state in states])
+        return self.formula([duplicate(state) for state in states])
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def _sum(arguments: list[exp.Expression], condition: exp.Expression | None) -> M
     def formula(states: list[exp.Expression]) -> exp.Expression:
         return _when(_positive(states[1]), exp.cast(states[0], result))
 
-    value = exp.cast(argument.copy(), LONG) if _is_bigint(argument) else argument
+    value = exp.cast(duplicate(argument), LONG) if _is_bigint(argument) else argument
     return Additive(_sum_and_count(argument, value, total, condition), formula)
 
 
@@ -223,16 +224,16 @@ def _sum_and_count(
     zero = exp.cast(
         exp.Literal.number(0), LONG if _is_bigint(argument) else argument.type or BIGINT
     )
-    value = exp.Coalesce(this=value.copy(), expressions=[zero])
+    value = exp.Coalesce(this=duplicate(value), expressions=[zero])
     if condition is not None:
-        value = _when(condition, value, zero.copy())
+        value = _when(condition, value, duplicate(zero))
     return Term("sum", value, total), _counting("count", [_present(argument)], condition)
 
 
 def _trues_and_falses(
     argument: exp.Expression, condition: exp.Expression | None
 ) -> tuple[Term, ...]:
-    falses = exp.Not(this=exp.paren(argument.copy()))
+    falses = exp.Not(this=exp.paren(duplicate(argument)))
     return (
         _counting("trues", [argument], condition),
         _counting("falses", [falses], condition),
@@ -249,7 +250,7 @@ def _counting(name: str, tests: list[exp.Expression], condition: exp.Expression 
 
 
 def _only_where(argument: exp.Expression, condition: exp.Expression | None) -> exp.Expression:
-    return argument.copy() if condition is None else _when(condition, argument.copy())
+    return duplicate(argument) if condition is None else _when(condition, duplicate(argument))
 
 
 def _present(argument: exp.Expression) -> exp.Expression:
@@ -258,11 +259,11 @@ def _present(argument: exp.Expression) -> exp.Expression:
 
 def _wrapped(argument: exp.Expression) -> exp.Expression:
     plain = isinstance(argument, (exp.Column, exp.Literal, exp.Func, exp.Paren))
-    return argument.copy() if plain else exp.paren(argument.copy())
+    return duplicate(argument) if plain else exp.paren(duplicate(argument))
 
 
 def _positive(count: exp.Expression) -> exp.Expression:
-    return exp.GT(this=count.copy(), expression=exp.Literal.number(0))
+    return exp.GT(this=duplicate(count), expression=exp.Literal.number(0))
 
 
 def _if(condition: exp.Expression, value: exp.Expression) -> exp.If:
@@ -272,4 +273,4 @@ def _if(condition: exp.Expression, value: exp.Expression) -> exp.If:
 def _when(
     condition: exp.Expression, value: exp.Expression, otherwise: exp.Expression | None = None
 ) -> exp.Expression:
-    return exp.Case(ifs=[_if(condition.copy(), value)], default=otherwise)
+    return exp.Case(ifs=[_if(duplicate(condition), value)], default=otherwise)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from spark_trickle.ir.decimals import LONG, decimal_type
+from spark_trickle.ir.trees import duplicate
 
 _DOUBLE = exp.DataType(this=exp.DataType.Type.DOUBLE)
 _BIGINT = exp.DataType(this=exp.DataType.Type.BIGINT)
@@ -29,20 +30,20 @@ _COUNT = 20
 def as_double(value: exp.Expression) -> exp.Expression:
     """The double nearest to a BIGINT, as a decimal: beyond 2^53 doubles are even."""
     small = exp.Between(
-        this=exp.paren(value.copy()),
+        this=exp.paren(duplicate(value)),
         low=exp.cast(exp.Literal.number(-_EXACT), _BIGINT),
         high=exp.cast(exp.Literal.number(_EXACT), _BIGINT),
     )
-    half = _divided(exp.cast(value.copy(), _DOUBLE), exp.Literal.number(2))
+    half = _divided(exp.cast(duplicate(value), _DOUBLE), exp.Literal.number(2))
     halves = exp.cast(exp.cast(half, _BIGINT), LONG)
     twice = exp.cast(exp.Mul(this=halves, expression=exp.Literal.number(2)), LONG)
-    exact = exp.cast(value.copy(), LONG)
+    exact = exp.cast(duplicate(value), LONG)
     return exp.Case(ifs=[exp.If(this=small, true=exact)], default=twice)
 
 
 def of_integers(total: exp.Expression, count: exp.Expression) -> exp.Expression:
     """The average of integers."""
-    return _divided(exp.cast(total, _DOUBLE), exp.cast(count.copy(), _DOUBLE))
+    return _divided(exp.cast(total, _DOUBLE), exp.cast(duplicate(count), _DOUBLE))
 
 
 def is_exact(precision: int, scale: int) -> bool:
@@ -56,9 +57,9 @@ def of_decimals(
     """The average of decimals, out of the sum in ten more digits."""
     result = decimal_type(precision + 4, scale + 4)
     if _plainly(precision):
-        number = exp.cast(count.copy(), decimal_type(_COUNT, 0))
+        number = exp.cast(duplicate(count), decimal_type(_COUNT, 0))
         return exp.cast(_divided(total, number), result)
-    few = exp.LT(this=count.copy(), expression=exp.Literal.number(10**_MANY))
+    few = exp.LT(this=duplicate(count), expression=exp.Literal.number(10**_MANY))
     apart = [_apart(total, count, precision, scale, digits) for digits in (_MANY, 2 * _MANY)]
     quotient = exp.Case(ifs=[exp.If(this=few, true=apart[0])], default=apart[1])
     return exp.cast(quotient, result)
@@ -73,15 +74,17 @@ def _apart(
     total: exp.Expression, count: exp.Expression, precision: int, scale: int, digits: int
 ) -> exp.Expression:
     """Whole part plus rest / count; the count has at most ``digits``, and so has the rest."""
-    number = exp.cast(count.copy(), decimal_type(min(18, digits + 4), 0))
+    number = exp.cast(duplicate(count), decimal_type(min(18, digits + 4), 0))
     rest = exp.cast(
-        exp.Mod(this=total.copy(), expression=number.copy()), decimal_type(digits + scale, scale)
+        exp.Mod(this=duplicate(total), expression=duplicate(number)),
+        decimal_type(digits + scale, scale),
     )
     even = exp.cast(
-        exp.Sub(this=total.copy(), expression=rest.copy()), decimal_type(precision + 10, scale)
+        exp.Sub(this=duplicate(total), expression=duplicate(rest)),
+        decimal_type(precision + 10, scale),
     )
     whole = exp.cast(_divided(even, number), decimal_type(max(1, precision - scale), 0))
-    part = exp.cast(_divided(rest, number.copy()), decimal_type(scale + 5, scale + 4))
+    part = exp.cast(_divided(rest, duplicate(number)), decimal_type(scale + 5, scale + 4))
     return exp.Add(this=whole, expression=part)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sqlglot import exp
 
+from spark_trickle.ir.trees import duplicate, exchanged, parts
 from spark_trickle.ir.types import Column
 
 
@@ -23,7 +24,7 @@ def column_id(reference: exp.Column) -> int:
 
 def column_ids(expression: exp.Expression) -> frozenset[int]:
     """The ids of all columns an expression reads."""
-    return frozenset(column_id(column) for column in expression.find_all(exp.Column))
+    return frozenset(column_id(part) for part in parts(expression) if isinstance(part, exp.Column))
 
 
 def conjuncts(expression: exp.Expression) -> list[exp.Expression]:
@@ -31,9 +32,9 @@ def conjuncts(expression: exp.Expression) -> list[exp.Expression]:
     return _parts(exp.And, expression)
 
 
-def conjunction(parts: Iterable[exp.Expression]) -> exp.Expression:
+def conjunction(conditions: Iterable[exp.Expression]) -> exp.Expression:
     """The AND of the parts; TRUE of none."""
-    return _chain(exp.And, list(parts), exp.true())
+    return _chain(exp.And, list(conditions), exp.true())
 
 
 def disjuncts(expression: exp.Expression) -> list[exp.Expression]:
@@ -41,9 +42,9 @@ def disjuncts(expression: exp.Expression) -> list[exp.Expression]:
     return _parts(exp.Or, expression)
 
 
-def disjunction(parts: Iterable[exp.Expression]) -> exp.Expression:
+def disjunction(conditions: Iterable[exp.Expression]) -> exp.Expression:
     """The OR of the parts; FALSE of none."""
-    return _chain(exp.Or, list(parts), exp.false())
+    return _chain(exp.Or, list(conditions), exp.false())
 
 
 def _parts(kind: type[exp.And] | type[exp.Or], expression: exp.Expression) -> list[exp.Expression]:
@@ -61,15 +62,15 @@ def _parts(kind: type[exp.And] | type[exp.Or], expression: exp.Expression) -> li
 
 
 def _chain(
-    kind: type[exp.And] | type[exp.Or], parts: list[exp.Expression], none: exp.Expression
+    kind: type[exp.And] | type[exp.Or], operands: list[exp.Expression], none: exp.Expression
 ) -> exp.Expression:
-    if not parts:
+    if not operands:
         return none
-    if len(parts) == 1:
-        return duplicate(parts[0])
-    result = _operand(parts[0].copy(), kind)
-    for part in parts[1:]:
-        result = kind(this=result, expression=_operand(part.copy(), kind))
+    if len(operands) == 1:
+        return duplicate(operands[0])
+    result = _operand(duplicate(operands[0]), kind)
+    for operand in operands[1:]:
+        result = kind(this=result, expression=_operand(duplicate(operand), kind))
         result.type = exp.DataType(this=exp.DataType.Type.BOOLEAN)
     return result
 
@@ -153,47 +154,30 @@ def enclosed(expression: exp.Expression) -> exp.Expression:
     return result
 
 
-def duplicate(expression: exp.Expression) -> exp.Expression:
-    """A copy; a plain column, which is what is copied most, is made anew, which is far cheaper."""
-    if type(expression) is not exp.Column:
-        return expression.copy()
-    arguments = {
-        name: exp.Identifier(this=part.this, quoted=part.args.get("quoted"))
-        for name, part in expression.args.items()
-        if isinstance(part, exp.Identifier)
-    }
-    column = exp.Column(**arguments)
-    column.type = expression.type
-    return column
-
-
 def substitute(
     expression: exp.Expression, replacements: Mapping[int, exp.Expression]
 ) -> exp.Expression:
     """A copy in which columns are replaced by id; columns that are not in the map stay."""
 
-    def replace(node: exp.Expression) -> exp.Expression:
-        if not isinstance(node, exp.Column):
-            return node
+    def change(node: exp.Column) -> exp.Expression | None:
         replacement = replacements.get(column_id(node))
         if replacement is None:
-            return node
+            return None
         copy = duplicate(replacement)
         if isinstance(node.parent, _ARITHMETIC) and whole_number(copy) is not None:
             copy = _no_literal(copy, node.type)
         return copy if _stands_alone(node) else enclosed(copy)
 
-    if type(expression) is exp.Column:  # as most are, and then there is no tree to walk
-        found = replacements.get(column_id(expression))
-        return duplicate(expression if found is None else found)
-    return expression.transform(replace)
+    if isinstance(expression, exp.Column):
+        return duplicate(replacements.get(column_id(expression), expression))
+    return exchanged(expression, change)
 
 
 def _no_literal(number: exp.Expression, type: exp.DataType | None) -> exp.Expression:
     """The number as a value of the type of the column that it stands for."""
     if type is None or not type.is_type(*exp.DataType.SIGNED_INTEGER_TYPES):
         return number
-    made = exp.Cast(this=number, to=type.copy())
+    made = exp.Cast(this=number, to=duplicate(type))
     made.type = type
     return made
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.ir.scalars import column_id, conjunction, duplicate, substitute
+from spark_trickle.ir.scalars import column_id, conjunction, substitute
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import WEIGHT, Column, Schema
 
 EMPTY = "__row"

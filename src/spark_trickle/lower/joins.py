@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from spark_trickle.errors import InternalError
 from spark_trickle.ir.scalars import column_ids, conjunction
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Schema
 from spark_trickle.lower.block import Block
 
@@ -81,4 +82,4 @@ def _join(block: Block, on: list[exp.Expression]) -> exp.Join:
 def _product(first: exp.Expression | None, second: exp.Expression | None) -> exp.Expression | None:
     if first is None or second is None:
         return first if second is None else second
-    return exp.Mul(this=first.copy(), expression=second.copy())
+    return exp.Mul(this=duplicate(first), expression=duplicate(second))

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import Filter, Negate, Node, Project, UnionAll
 from spark_trickle.ir.scalars import conjunction, disjunction, ref, substitute
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Schema
 from spark_trickle.lower.block import Block, big, field, identifier
 
@@ -68,7 +69,7 @@ def one_pass(rows: Block, group: Sequence[Branch], columns: Schema, alias: str) 
         values[column.id] = choose(number, choices)
     tests = []
     for place, branch in enumerate(group):
-        here = exp.EQ(this=number.copy(), expression=exp.Literal.number(place))
+        here = exp.EQ(this=duplicate(number), expression=exp.Literal.number(place))
         tests.append(conjunction([here, *(rows.expand(p) for p in branch.predicates)]))
     filtered = any(branch.predicates for branch in group)
     return replace(
@@ -97,7 +98,9 @@ def choose(number: exp.Column, choices: Sequence[exp.Expression]) -> exp.Express
     if all(choice == choices[0] for choice in choices):
         return choices[0]
     ifs = [
-        exp.If(this=exp.EQ(this=number.copy(), expression=exp.Literal.number(place)), true=choice)
+        exp.If(
+            this=exp.EQ(this=duplicate(number), expression=exp.Literal.number(place)), true=choice
+        )
         for place, choice in enumerate(choices)
     ]
     return exp.Case(ifs=ifs)

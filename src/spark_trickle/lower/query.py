@@ -33,8 +33,9 @@ from spark_trickle.ir.nodes import (
     Values,
     Window,
 )
-from spark_trickle.ir.scalars import column_ids, duplicate
+from spark_trickle.ir.scalars import column_ids
 from spark_trickle.ir.shared import Shared
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import WEIGHT, Side
 from spark_trickle.lower import block as blocks
 from spark_trickle.lower import joins, relations
@@ -193,7 +194,7 @@ class Lowering:
 
     def _scan(self, node: Scan) -> Block:
         alias = self.alias()
-        table = self._names(node.source, node.side).copy()
+        table = duplicate(self._names(node.source, node.side))
         table.set("alias", blocks.table_alias(alias))
         values = {column.id: field(alias, column.name) for column in node.columns}
         weight = field(alias, WEIGHT) if node.side is Side.DELTA else None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from spark_trickle.ir.nodes import Expand, Generate, Order, TopK, Values
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.lower import block as blocks
 from spark_trickle.lower.block import Block, aliased, field, identifier
@@ -44,8 +45,8 @@ def _one() -> exp.Expression:
 
 def _typed(value: exp.Expression, column: Column) -> exp.Expression:
     if column.type.this in (exp.DataType.Type.UNKNOWN, exp.DataType.Type.NULL):
-        return value.copy()
-    return exp.cast(value.copy(), column.type.copy())
+        return duplicate(value)
+    return exp.cast(duplicate(value), duplicate(column.type))
 
 
 def union(queries: list[exp.Query]) -> exp.Query:
@@ -72,7 +73,7 @@ def top_k(node: TopK, block: Block, alias: str) -> exp.Query:
 def _numbered(node: TopK, block: Block, alias: str) -> exp.Query:
     numbering = exp.Window(
         this=exp.RowNumber(),
-        partition_by=[block.values[column.id].copy() for column in node.partition_by],
+        partition_by=[duplicate(block.values[column.id]) for column in node.partition_by],
         order=_order(node, block),
     )
     inner = blocks.select(block, [*blocks.outputs(block), aliased(numbering, ROW_NUMBER)])
@@ -81,7 +82,7 @@ def _numbered(node: TopK, block: Block, alias: str) -> exp.Query:
     last = exp.Literal.number(node.offset + node.limit)
     where: tuple[exp.Expression, ...] = (exp.LTE(this=number, expression=last),)
     if node.offset:
-        after = exp.GT(this=number.copy(), expression=exp.Literal.number(node.offset))
+        after = exp.GT(this=duplicate(number), expression=exp.Literal.number(node.offset))
         where = (*where, after)
     return blocks.query_of(replace(outer, where=where))
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from spark_trickle.errors import InternalError
 from spark_trickle.ir.decimals import decimal_type
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import WEIGHT
 from spark_trickle.lower.block import aliased, big, identifier
 
@@ -26,7 +27,7 @@ def weighted_call(call: exp.Expression, weight: exp.Expression) -> exp.Expressio
         if isinstance(node, exp.Count):
             if not isinstance(node.this, exp.Star):
                 raise InternalError(f"{node.sql()} has no weighted form")
-            total = exp.cast(exp.Sum(this=weight.copy()), "BIGINT")
+            total = exp.cast(exp.Sum(this=duplicate(weight)), "BIGINT")
             return exp.Coalesce(this=total, expressions=[big(0)])
         if isinstance(node, exp.Sum):
             return exp.Sum(this=_times(node.this, weight, node.parent))
@@ -34,18 +35,18 @@ def weighted_call(call: exp.Expression, weight: exp.Expression) -> exp.Expressio
             raise InternalError(f"{node.sql()} has no weighted form")
         return node
 
-    return call.copy().transform(rewrite)
+    return duplicate(call).transform(rewrite)
 
 
 def _times(
     value: exp.Expression, weight: exp.Expression, parent: exp.Expr | None
 ) -> exp.Expression:
     if value.is_number and value.name == "1":
-        return weight.copy()
-    factor = weight.copy()
+        return duplicate(weight)
+    factor = duplicate(weight)
     if isinstance(parent, exp.Cast) and parent.to.this == exp.DataType.Type.DECIMAL:
         factor = exp.cast(factor, decimal_type(WEIGHT_DIGITS, 0))
-    return exp.Mul(this=exp.paren(value.copy()), expression=factor)
+    return exp.Mul(this=exp.paren(duplicate(value)), expression=factor)
 
 
 def consolidated(
@@ -63,10 +64,10 @@ def consolidated(
         column = exp.Column(this=identifier(inside), table=identifier(alias))
         stands_in = _stand_in(type)
         if stands_in is None:
-            groups.append(column.copy())
+            groups.append(duplicate(column))
             selected.append(aliased(column, outside))
         else:
-            groups.append(exp.Anonymous(this=stands_in, expressions=[column.copy()]))
+            groups.append(exp.Anonymous(this=stands_in, expressions=[duplicate(column)]))
             selected.append(aliased(exp.AnyValue(this=column), outside))
     weight = exp.Column(this=identifier(WEIGHT), table=identifier(alias))
     total = exp.Sum(this=weight)
@@ -76,7 +77,7 @@ def consolidated(
     result.set("from_", exp.From(this=source))
     if groups:
         result.set("group", exp.Group(expressions=groups))
-    nonzero = exp.NEQ(this=total.copy(), expression=big(0))
+    nonzero = exp.NEQ(this=duplicate(total), expression=big(0))
     result.set("having", exp.Having(this=nonzero))
     return result
 

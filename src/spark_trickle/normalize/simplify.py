@@ -14,6 +14,7 @@ from sqlglot import exp
 from spark_trickle.ir.decimals import all_digits, decimal_parameters
 from spark_trickle.ir.nodes import Filter, Join, Node, Values
 from spark_trickle.ir.scalars import conjunction, conjuncts
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.walk import map_expressions, transform_up
 
 _UNITS = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}
@@ -28,7 +29,7 @@ def simplify(plan: Node) -> Node:
 
 def simplify_expression(expression: exp.Expression) -> exp.Expression:
     """The expression with constant parts evaluated, bottom-up."""
-    copy = expression.copy()
+    copy = duplicate(expression)
     for node in reversed(list(copy.walk())):
         if node is copy:
             continue
@@ -39,7 +40,7 @@ def simplify_expression(expression: exp.Expression) -> exp.Expression:
     while isinstance(result, exp.Paren):
         result = result.this
     assert isinstance(result, exp.Expression)
-    return result.copy() if result.parent is not None else result
+    return duplicate(result) if result.parent is not None else result
 
 
 def _folded(node: exp.Expr) -> exp.Expr:
@@ -135,7 +136,7 @@ def _date(node: exp.Add | exp.Sub) -> exp.Expression | None:
         return None
     date = exp.DataType(this=exp.DataType.Type.DATE)
     result = exp.Cast(this=exp.Literal.string(moved.isoformat()), to=date)
-    result.type = date.copy()
+    result.type = duplicate(date)
     return result
 
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 from spark_trickle.ir.aggregates import Other, classify, function_name
 from spark_trickle.ir.nodes import Aggregate, Distinct, Join, Node, Project
 from spark_trickle.ir.scalars import ref, substitute
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column, Schema
 from spark_trickle.ir.walk import ColumnIds, fresh_copy, fresh_ids, transform_up
 
@@ -74,7 +75,7 @@ def _over(column: Column, call: exp.Expression) -> _Over | None:
         return None
     argument: exp.Expression = call.this.expressions[0]
     if condition is not None:
-        kept = exp.Case(ifs=[exp.If(this=condition.copy(), true=argument.copy())])
+        kept = exp.Case(ifs=[exp.If(this=duplicate(condition), true=duplicate(argument))])
         kept.type = argument.type
         argument = kept
     return _Over(column, call, argument)
@@ -91,12 +92,12 @@ def _branch(node: Aggregate, calls: list[_Over], ids: ColumnIds, *, first: bool)
         argument = substitute(argument, {id: ref(c) for id, c in renamed.items()})
     type = argument.type or calls[0].argument.type
     value = ids.column("value", type if type is not None else exp.DataType.build("INT"))
-    rows = Project(input, (*((key, ref(key)) for key in keys), (value, argument.copy())))
+    rows = Project(input, (*((key, ref(key)) for key in keys), (value, duplicate(argument))))
     return Aggregate(Distinct(rows), keys, tuple((o.column, _plain(o, value)) for o in calls))
 
 
 def _plain(over: _Over, value: Column) -> exp.Expression:
-    call = over.function.copy()
+    call = duplicate(over.function)
     call.set("this", ref(value))
     return call
 

@@ -54,6 +54,7 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import column_ids, conjunction, conjuncts, ref
 from spark_trickle.ir.shared import Shared
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column, Schema
 from spark_trickle.prove.refusal import Unproven, readable
 from spark_trickle.prove.scalars import Prover
@@ -295,7 +296,7 @@ class _Translation:
             aggregates.append(found)
             return ref(made)
 
-        outer = call.copy().transform(stand_in, copy=False)
+        outer = duplicate(call).transform(stand_in, copy=False)
         return _of_type(Prover(inner, self._ansi).prove(outer), column)
 
 

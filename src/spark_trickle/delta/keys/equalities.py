@@ -9,6 +9,7 @@ from sqlglot import exp
 from spark_trickle.ir.aggregates import BIGINT, INTEGERS
 from spark_trickle.ir.nodes import Distinct, Node, Project, UnionAll
 from spark_trickle.ir.scalars import column_id, ref
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column, Schema
 from spark_trickle.ir.walk import ColumnIds
 
@@ -80,7 +81,7 @@ def _widest(types: Sequence[exp.DataType]) -> exp.DataType:
 
 
 def _as(column: Column, type: exp.DataType) -> exp.Expression:
-    return ref(column) if column.type == type else exp.cast(ref(column), type.copy())
+    return ref(column) if column.type == type else exp.cast(ref(column), duplicate(type))
 
 
 def across(pairs: Iterable[tuple[int, int]], left: Schema, right: Schema) -> list[tuple[int, int]]:

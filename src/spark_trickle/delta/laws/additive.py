@@ -24,6 +24,7 @@ from spark_trickle.ir.nodes import (
     Scan,
 )
 from spark_trickle.ir.scalars import disjunction, ref
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column, Schema, Side
 from spark_trickle.ir.walk import ColumnIds
 
@@ -105,9 +106,9 @@ def has_moved(tests: list[exp.Expression]) -> exp.Expression:
 
 def plus(stored: Column, added: Column) -> exp.Expression:
     """The stored sum, 0 for a new group, plus the delta's."""
-    zero = exp.cast(exp.Literal.number(0), added.type.copy())
+    zero = exp.cast(exp.Literal.number(0), duplicate(added.type))
     known = exp.Coalesce(this=ref(stored), expressions=[zero])
-    return exp.cast(exp.Add(this=known, expression=ref(added)), added.type.copy())
+    return exp.cast(exp.Add(this=known, expression=ref(added)), duplicate(added.type))
 
 
 def replaced(state: Aggregate, groups: TouchedGroups, merged: Node, sums: Schema) -> Node:
@@ -124,7 +125,7 @@ def alive(sums: Schema, merged: Node) -> Node:
     It stays in the delta for whoever applies it to refuse.
     """
     zero = exp.Literal.number(0)
-    left = [exp.NEQ(this=ref(column), expression=zero.copy()) for column in sums]
+    left = [exp.NEQ(this=ref(column), expression=duplicate(zero)) for column in sums]
     return Filter(merged, disjunction(left))
 
 

@@ -27,6 +27,7 @@ from spark_trickle.delta.laws.change import Change, difference, only_inserts
 from spark_trickle.ir.aggregates import Extremum
 from spark_trickle.ir.nodes import Aggregate, Distinct, Filter, Node, Project, SemiJoin, UnionAll
 from spark_trickle.ir.scalars import conjunction, disjunction, ref
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import ColumnIds
 
@@ -105,10 +106,10 @@ def _sums(
 
 
 def _summed(column: Column, *, scalar: bool) -> exp.Expression:
-    total = exp.cast(exp.Sum(this=ref(column)), column.type.copy())
+    total = exp.cast(exp.Sum(this=ref(column)), duplicate(column.type))
     if not scalar:
         return total
-    zero = exp.cast(exp.Literal.number(0), column.type.copy())
+    zero = exp.cast(exp.Literal.number(0), duplicate(column.type))
     return exp.Coalesce(this=total, expressions=[zero])
 
 
@@ -178,11 +179,13 @@ def _checked(
     for column, value in merged.outputs:
         if column.id == count.id:
             rows = value
-            breach = exp.cast(exp.Literal.number(-1), column.type.copy())
-            value = exp.Case(ifs=[exp.If(this=wrong.copy(), true=breach)], default=value.copy())
+            breach = exp.cast(exp.Literal.number(-1), duplicate(column.type))
+            value = exp.Case(
+                ifs=[exp.If(this=duplicate(wrong), true=breach)], default=duplicate(value)
+            )
         outputs.append((column, value))
     lost = disjunction([_lost(extreme) for extreme in extremes])
-    there = exp.GTE(this=rows.copy(), expression=zero.copy())
+    there = exp.GTE(this=duplicate(rows), expression=duplicate(zero))
     lost = conjunction([lost, exp.Not(this=exp.paren(_sure(wrong))), there])
     return replace(merged, outputs=tuple(outputs)), lost
 
@@ -200,7 +203,7 @@ def _known(column: Column) -> exp.Expression:
 
 def _sure(condition: exp.Expression) -> exp.Expression:
     """NULL counts as FALSE."""
-    return exp.Coalesce(this=condition.copy(), expressions=[exp.false()])
+    return exp.Coalesce(this=duplicate(condition), expressions=[exp.false()])
 
 
 def _recomputed(

@@ -18,6 +18,7 @@ from spark_trickle.ir.nodes import (
     Project,
 )
 from spark_trickle.ir.scalars import ref
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column, Schema
 from spark_trickle.ir.walk import ColumnIds
 
@@ -82,7 +83,7 @@ def _part(node: OuterJoin, columns: Schema) -> Schema:
 
 
 def _null(column: Column) -> exp.Expression:
-    return exp.cast(exp.null(), column.type.copy())
+    return exp.cast(exp.null(), duplicate(column.type))
 
 
 def _columns(columns: Schema, ids: list[int]) -> Schema:

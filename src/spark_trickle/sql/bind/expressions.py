@@ -13,6 +13,7 @@ from spark_trickle.ir.aggregates import function_name
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.scalars import enclosed, is_chain, rebuilt_chain, ref
 from spark_trickle.ir.temporal import NUMBER, is_clock
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.sql.bind.scope import Scope, fields_of_struct, resolve
 from spark_trickle.sql.bind.session import Environment, NamedPlan, Nested, NestedQuery, Unbuildable
 from spark_trickle.sql.types import coercion as c
@@ -75,7 +76,7 @@ class Binder:
         if isinstance(node, exp.Any):
             return self._any(node)
         if isinstance(node, exp.Query):
-            return self._nested(exp.Subquery(this=node.copy()))
+            return self._nested(exp.Subquery(this=duplicate(node)))
         if isinstance(node, exp.Placeholder | exp.Parameter):
             raise self._error(node, "a parameter has no value here", "write the value itself")
         if is_collated(node):
@@ -136,7 +137,7 @@ class Binder:
 
     def _rebuilt(self, node: exp.Expr) -> exp.Expression:
         """The same node over bound children."""
-        result = node.copy() if not node.args else node.__class__()
+        result = duplicate(node) if not node.args else node.__class__()
         for key, value in node.args.items():
             if isinstance(value, list):
                 result.set(key, [self._child(item) for item in value])
@@ -150,7 +151,7 @@ class Binder:
         if not isinstance(value, exp.Expr):
             return value
         if isinstance(value, _LEAVES):
-            return value.copy()
+            return duplicate(value)
         if isinstance(value, exp.If) and isinstance(value.parent, exp.Case):
             return self._rebuilt(value)
         if isinstance(value, exp.Tuple | exp.Order | exp.WindowSpec | exp.Where):
@@ -162,7 +163,7 @@ class Binder:
         if isinstance(node.parent, exp.Predicate):
             return self._rebuilt(node)
         argument = node.this.this if isinstance(node.this, exp.Paren) else node.this
-        return self.bind(exp.LogicalOr(this=argument.copy()))
+        return self.bind(exp.LogicalOr(this=duplicate(argument)))
 
     def _call(self, node: exp.Anonymous) -> exp.Expression:
         name = str(node.name).lower()
@@ -313,7 +314,7 @@ def _without_limit(query: exp.Expr) -> exp.Expr:
         return query
     if int(limit.expression.name) < 1:
         return query
-    result = query.copy()
+    result = duplicate(query)
     result.set("limit", None)
     result.set("order", None)
     return result

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from spark_trickle.ir.trees import duplicate
+
 
 def output_name(node: exp.Expr) -> str:
     """The name of a select item."""
@@ -29,7 +31,7 @@ def _spelled(node: exp.Expr) -> str:
         if isinstance(part, exp.Binary) and not isinstance(part, exp.Dot):
             outer = part.parent
             if not isinstance(outer, exp.Paren):
-                return exp.Paren(this=part.copy())
+                return exp.Paren(this=duplicate(part))
         return part
 
     if isinstance(node, exp.Binary) and not isinstance(node, exp.Dot):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from spark_trickle.ir.nodes import Node, Order
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import extended
 from spark_trickle.sql.bind.clauses.limits import cut_of, cut_rows, only
@@ -32,7 +33,7 @@ def bind_query(tree: exp.Expr, environment: Environment) -> NamedPlan:
         inner = bind_query(tree.this, replace(environment, top=environment.top and _bare(tree)))
         return _ordered(tree, inner, environment)
     if isinstance(tree, exp.Values | exp.Table):
-        select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree.copy()))
+        select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=duplicate(tree)))
         return SelectBinder(environment, bind_query).bind(select)
     raise environment.text.error(tree, "this is no query", hint="write a SELECT")
 

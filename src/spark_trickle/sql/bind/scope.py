@@ -10,6 +10,7 @@ from sqlglot import exp
 from spark_trickle.errors import suggestion
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.scalars import ref
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.text import Text
 from spark_trickle.sql.types.coercion import field_names, field_of, spell
@@ -110,7 +111,7 @@ def _in_level(
         return _fields(ref(column), names[1:], node, text)
     alias = scope.aliases.get(lowered[0])
     if alias is not None:
-        return _fields(alias.copy(), names[1:], node, text)
+        return _fields(duplicate(alias), names[1:], node, text)
     return None
 
 

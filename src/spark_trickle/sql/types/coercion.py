@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from sqlglot import exp
 
 from spark_trickle.ir.decimals import decimal_parameters, decimal_type
+from spark_trickle.ir.trees import duplicate
 
 Type = exp.DataType.Type
 
@@ -182,7 +183,7 @@ def _common_nested(a: exp.DataType, b: exp.DataType) -> exp.DataType | None:
     for left, right in zip(a.expressions, b.expressions, strict=True):
         if isinstance(left, exp.ColumnDef):
             kind = common(left.args["kind"], right.args["kind"])
-            part: exp.Expr | None = kind and exp.ColumnDef(this=left.this.copy(), kind=kind)
+            part: exp.Expr | None = kind and exp.ColumnDef(this=duplicate(left.this), kind=kind)
         else:
             part = common(left, right)
         if part is None:
@@ -231,12 +232,12 @@ def bounded(precision: int, scale: int) -> exp.DataType:
 
 def array_of(element: exp.DataType) -> exp.DataType:
     """ARRAY<element>."""
-    return exp.DataType(this=Type.ARRAY, expressions=[element.copy()], nested=True)
+    return exp.DataType(this=Type.ARRAY, expressions=[duplicate(element)], nested=True)
 
 
 def map_of(key: exp.DataType, value: exp.DataType) -> exp.DataType:
     """MAP<key, value>."""
-    return exp.DataType(this=Type.MAP, expressions=[key.copy(), value.copy()], nested=True)
+    return exp.DataType(this=Type.MAP, expressions=[duplicate(key), duplicate(value)], nested=True)
 
 
 def element_of(type: exp.DataType) -> exp.DataType:

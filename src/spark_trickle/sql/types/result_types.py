@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from spark_trickle.ir.decimals import decimal_parameters, decimal_type
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.sql.text import Text
 from spark_trickle.sql.types import coercion as c
 
@@ -126,7 +127,7 @@ def _element(call: TypedCall) -> exp.DataType:
 def _named_struct(call: TypedCall) -> exp.DataType:
     fields: list[exp.Expr] = []
     for key, value in zip(call.given[::2], call.given[1::2], strict=False):
-        fields.append(exp.ColumnDef(this=exp.to_identifier(key.name), kind=_type(value).copy()))
+        fields.append(exp.ColumnDef(this=exp.to_identifier(key.name), kind=duplicate(_type(value))))
     return exp.DataType(this=c.Type.STRUCT, expressions=fields, nested=True)
 
 
@@ -233,7 +234,8 @@ def _map_part(call: TypedCall) -> exp.DataType:
 
 def _window(_: TypedCall) -> exp.DataType:
     fields = [
-        exp.ColumnDef(this=exp.to_identifier(n), kind=c.TIMESTAMP.copy()) for n in ("start", "end")
+        exp.ColumnDef(this=exp.to_identifier(n), kind=duplicate(c.TIMESTAMP))
+        for n in ("start", "end")
     ]
     return exp.DataType(this=c.Type.STRUCT, expressions=fields, nested=True)
 

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.aggregates import function_name
 from spark_trickle.ir.nodes import Generate, Node
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.session import Environment
 from spark_trickle.sql.types import coercion as c
@@ -38,11 +39,11 @@ def _plain(call: exp.Expression) -> exp.Expression:
     """``explode_outer`` is ``explode`` in an outer Generate."""
     match function_name(call):
         case "explode" | "explode_outer":
-            return exp.Explode(this=_value(call).copy())
+            return exp.Explode(this=duplicate(_value(call)))
         case "posexplode" | "posexplode_outer":
-            return exp.Posexplode(this=_value(call).copy())
+            return exp.Posexplode(this=duplicate(_value(call)))
         case "inline" | "inline_outer":
-            return exp.Inline(this=_value(call).copy())
+            return exp.Inline(this=duplicate(_value(call)))
         case _:
             return call
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import Aggregate, Expand, Node
 from spark_trickle.ir.scalars import column_id, enclosed, is_chain, rebuilt_chain, ref
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import as_nullable, extended, nullable, typed
 from spark_trickle.sql.bind.session import Environment, Nested, query_of
@@ -137,7 +138,7 @@ class Grouping:
     def _rebuilt(self, node: exp.Expression, keep: str = "") -> exp.Expression:
         if is_chain(node):
             return rebuilt_chain(node, self._operand)
-        result = node.copy() if not node.args else node.__class__()
+        result = duplicate(node) if not node.args else node.__class__()
         for key, value in node.args.items():
             if isinstance(value, list):
                 result.set(key, [self._part(item) for item in value])
@@ -154,7 +155,7 @@ class Grouping:
 
     def _part(self, value: object) -> object:
         if not isinstance(value, exp.Expression):
-            return value.copy() if isinstance(value, exp.Expr) else value
+            return duplicate(value) if isinstance(value, exp.Expr) else value
         changed = self.over_groups(value)
         return changed if isinstance(value, exp.Column | exp.Paren) else _fitting(value, changed)
 
@@ -197,7 +198,7 @@ class Grouping:
     def _plain(self, column: exp.Column) -> exp.Expression:
         id = column_id(column)
         if all(id != offered.id for offered in self.input.columns):
-            return column.copy()
+            return duplicate(column)
         name = column.name.rpartition("#")[0]
         alias = self.aliases.get(name.lower())
         if alias is not None and alias != column:

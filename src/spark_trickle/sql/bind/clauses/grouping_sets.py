@@ -8,6 +8,7 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.sql.bind.clauses.grouping import GroupBy
 
 Bind = Callable[[exp.Expr], exp.Expression]
@@ -61,7 +62,7 @@ def groups_of(group: exp.Expr, bind: Bind) -> GroupBy:
             collector.position(element)
         elements = []
     if suffix and not suffix[0].expressions:
-        elements = [type(suffix[0])(expressions=[part.copy() for part in elements])]
+        elements = [type(suffix[0])(expressions=[duplicate(part) for part in elements])]
         suffix = []
     elements += [*suffix, *explicit]
     special = any(isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets) for e in elements)

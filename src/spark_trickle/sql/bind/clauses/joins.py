@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import AntiJoin, Filter, Join, Node, OuterKind, Project, SemiJoin
 from spark_trickle.ir.scalars import column_id, column_ids, conjunction, conjuncts, ref
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import (
     boolean,
@@ -67,7 +68,7 @@ def join(left: Side, right: Side, clause: exp.Join, binder: MakeBinder) -> Side:
 
 def _right(left: Side, right: Side, clause: exp.Join, binder: MakeBinder) -> Side:
     """RIGHT is LEFT with the sides exchanged; names keep the order they were written in."""
-    turned = clause.copy()
+    turned = duplicate(clause)
     turned.set("side", "LEFT")
     scope = left.scope.joined(right.scope)
     joined = join(right, left, turned, binder)

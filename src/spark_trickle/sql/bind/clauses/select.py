@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import Distinct, Filter, Node, Order, Project, TopK
 from spark_trickle.ir.scalars import enclosed, ref, whole_number
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import boolean, by_id, extended, project, typed
 from spark_trickle.sql.bind.clauses.from_clause import FromClause
@@ -117,7 +118,9 @@ class SelectBinder:
             name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
             if name in ("window", "session_window"):
                 found[name] = bound = self._binder().bind(node)
-                missing = exp.Is(this=enclosed(bound.expressions[0].copy()), expression=exp.null())
+                missing = exp.Is(
+                    this=enclosed(duplicate(bound.expressions[0])), expression=exp.null()
+                )
                 self.node = Filter(self.node, boolean(exp.Not(this=missing)))
         return found
 

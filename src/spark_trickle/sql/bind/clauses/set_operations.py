@@ -22,6 +22,7 @@ from spark_trickle.ir.nodes import (
     UnionAll,
 )
 from spark_trickle.ir.scalars import ref
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column, Schema
 from spark_trickle.sql.bind.build import boolean, passing, same, typed
 from spark_trickle.sql.bind.session import Environment, NamedPlan
@@ -128,7 +129,7 @@ def _counted(
     grouped = Aggregate(union, columns, calls)
     times = _times(difference, *counts)
     kept = Filter(grouped, boolean(exp.GT(this=times, expression=exp.Literal.number(0))))
-    series = exp.GenerateSeries(start=exp.cast(exp.Literal.number(1), BIGINT), end=times.copy())
+    series = exp.GenerateSeries(start=exp.cast(exp.Literal.number(1), BIGINT), end=duplicate(times))
     number = ids.column("copy", BIGINT, False)
     copies = Generate(kept, exp.Explode(this=series), (number,))
     return Project(copies, passing(columns))

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import Node, Window
 from spark_trickle.ir.scalars import ref
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import by_id, extended, nullable
 from spark_trickle.sql.bind.session import Environment
@@ -19,7 +20,7 @@ from spark_trickle.sql.types.infer import type_of
 def with_named_windows(select: exp.Select, text: Text) -> exp.Select:
     """A copy in which ``OVER w`` says what ``WINDOW w AS …`` says."""
     definitions = select.args.get("windows")
-    result = select.copy()
+    result = duplicate(select)
     named: dict[str, exp.Window] = {}
     for definition in definitions or []:
         named[definition.this.name.lower()] = _merged(definition, named, text)
@@ -42,7 +43,7 @@ def _own_windows(select: exp.Select) -> list[exp.Window]:
 
 
 def _merged(window: exp.Window, named: dict[str, exp.Window], text: Text) -> exp.Window:
-    result = window.copy()
+    result = duplicate(window)
     alias = result.args.get("alias")
     if alias is None:
         return result
@@ -54,7 +55,7 @@ def _merged(window: exp.Window, named: dict[str, exp.Window], text: Text) -> exp
     for key in ("partition_by", "order", "spec"):
         if not result.args.get(key) and base.args.get(key):
             value = base.args[key]
-            copied = [v.copy() for v in value] if isinstance(value, list) else value.copy()
+            copied = [duplicate(v) for v in value] if isinstance(value, list) else duplicate(value)
             result.set(key, copied)
     result.set("alias", None)
     return result
@@ -102,7 +103,7 @@ def _add(node: Node, call: exp.Window, environment: Environment) -> tuple[Node, 
     partition = [("partition", part) for part in call.args.get("partition_by") or []]
     node, keys = extended(node, partition, environment.ids)
     unique = tuple(by_id(keys).values())
-    written = call.copy()
+    written = duplicate(call)
     written.set("partition_by", [ref(key) for key in unique])
     written.type = call.type
     name = unwrapped(call.this).sql(dialect="spark").split("(")[0].lower()

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import AntiJoin, Distinct, Filter, Node, Project, SemiJoin
 from spark_trickle.ir.scalars import column_ids, conjunction, conjuncts, disjunction, enclosed, ref
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import fresh_copy
 from spark_trickle.sql.bind.build import (
@@ -108,7 +109,7 @@ def _comparison(
     return tuple(
         boolean(query.operator(this=enclosed(one), expression=other))
         for one, other in (
-            _sides(query, operand.copy(), ref(column))
+            _sides(query, duplicate(operand), ref(column))
             for operand, column in zip(operands, columns, strict=False)
         )
     )
@@ -132,7 +133,7 @@ def _true_or_null(comparison: Conjuncts, node: Node, plan: Node) -> Conjuncts:
     offered = by_id((*node.columns, *plan.columns))
     result = []
     for part in comparison:
-        null = boolean(exp.Is(this=exp.Paren(this=part.copy()), expression=exp.null()))
+        null = boolean(exp.Is(this=exp.Paren(this=duplicate(part)), expression=exp.null()))
         result.append(disjunction([part, null]) if nullable(part, offered) else part)
     return tuple(result)
 
@@ -167,7 +168,7 @@ def with_values(
     def value_of(part: exp.Expression) -> exp.Expression:
         if not isinstance(part, Nested):
             return part
-        value = values[part].copy()
+        value = duplicate(values[part])
         return value if part.parent is None else enclosed(value)
 
     if not values:

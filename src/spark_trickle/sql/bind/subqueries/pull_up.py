@@ -29,6 +29,7 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.scalars import column_ids, conjunction, conjuncts, ref
+from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import ColumnIds
 from spark_trickle.sql.bind.build import by_id, extended, free, passing
@@ -178,7 +179,7 @@ def partitioned_by(node: Window, input: Node, keys: list[Column]) -> Window:
     added = [key for key in keys if key.id not in present]
     calls = []
     for column, call in node.calls:
-        wider = call.copy()
+        wider = duplicate(call)
         for key in added:
             wider.append("partition_by", ref(key))
         calls.append((column, wider))
@@ -210,7 +211,7 @@ def equality_keys(
 
 
 def _equal(kind: type[exp.Expression], outside: exp.Expression, key: Column) -> exp.Expression:
-    result = kind(this=outside.copy(), expression=ref(key))
+    result = kind(this=duplicate(outside), expression=ref(key))
     result.type = exp.DataType(this=exp.DataType.Type.BOOLEAN)
     return result
 
