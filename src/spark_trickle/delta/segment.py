@@ -42,7 +42,16 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import column_id, column_ids, conjunction, ref
 from spark_trickle.ir.types import Column, Schema, TableSchema
-from spark_trickle.ir.walk import ColumnIds, children, fresh_copy, fresh_ids, scans, with_children
+from spark_trickle.ir.walk import (
+    ColumnIds,
+    children,
+    fresh_copy,
+    fresh_ids,
+    kept,
+    nodes,
+    scans,
+    with_children,
+)
 
 RESULT = "__result"
 """The name under which the result's own stored rows are scanned."""
@@ -109,7 +118,7 @@ class _Cutter:
         self.parts: list[Part] = []
         self._sources = sources
         self._ids = ids
-        self._known: dict[str, Part] = {}
+        self._known: dict[tuple[object, ...], list[Part]] = {}
 
     def rewrite(self, node: Node, *, top: bool) -> Node:
         """The plan with scans of segments in place of what was cut out."""
@@ -168,8 +177,11 @@ class _Cutter:
 
     def _store(self, unnamed: Part) -> Scan:
         """A scan of the segment that holds the part; equal plans share one."""
-        signature = _signature(unnamed.plan)
-        part = self._known.get(signature)
+        shape = _shape(unnamed.plan)
+        # Few plans are alike, and only those are worth to be written out.
+        alike = self._known.setdefault(shape, [])
+        signature = _signature(unnamed.plan) if alike else ""
+        part = next((each for each in alike if _signature(each.plan) == signature), None)
         if part is None:
             columns = _stored_names(unnamed.plan.columns)
             offered = {column.id: column for column in columns}
@@ -177,7 +189,7 @@ class _Cutter:
             name = f"__segment_{len(self.parts) + 1}"
             part = replace(unnamed, name=name, columns=columns, keys=keys)
             self.parts.append(part)
-            self._known[signature] = part
+            alike.append(part)
         return Scan(part.name, tuple(self._ids.copy(column) for column in part.columns))
 
 
@@ -263,6 +275,15 @@ def _stored_names(columns: Schema) -> tuple[Column, ...]:
     return tuple(named)
 
 
+def _shape(plan: Node) -> tuple[object, ...]:
+    """What plans with one signature have in common, and nearly always they alone."""
+    return tuple(
+        (type(node), len(node.columns), node.source if isinstance(node, Scan) else None)
+        for node in nodes(plan)
+    )
+
+
+@kept
 def _signature(plan: Node) -> str:
     copy = fresh_copy(plan, ColumnIds(0))
     types = " ".join(column.type.sql() for column in copy.columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import assert_never
 
 from sqlglot import exp
@@ -32,6 +33,7 @@ from spark_trickle.ir.nodes import (
     Values,
     Window,
 )
+from spark_trickle.ir.trees import parts as tree_parts
 from spark_trickle.ir.types import Blocker, Column
 from spark_trickle.ir.walk import nodes
 
@@ -64,8 +66,14 @@ RECOMPUTED = Law("recomputed when its input changes", "the whole input")
 class Incremental:
     """The query can be maintained by deltas."""
 
-    laws: tuple[tuple[str, Law], ...]
-    """Every operator of every part, parents first, with its law."""
+    parts: tuple[Part, ...]
+    timed: frozenset[str] = frozenset()
+    """The sources that are scanned through temporal filters."""
+
+    @cached_property
+    def laws(self) -> tuple[tuple[str, Law], ...]:
+        """Every operator of every part, parents first, with its law."""
+        return tuple(pair for part in self.parts for pair in _laws(part, self.timed))
 
     def __str__(self) -> str:
         width = max((len(law.name) for _, law in self.laws), default=0)
@@ -130,7 +138,7 @@ def incremental(parts: Iterable[Part], timed: Collection[str] = ()) -> Increment
 
     ``timed``: the sources that are scanned through temporal filters.
     """
-    return Incremental(tuple(pair for part in parts for pair in _laws(part, timed)))
+    return Incremental(tuple(parts), frozenset(timed))
 
 
 def _laws(part: Part, timed: Collection[str]) -> Iterator[tuple[str, Law]]:
@@ -175,7 +183,7 @@ def _obstacle(node: Node) -> FullOnly | None:
 def has_equality(column: Column) -> bool:
     """Whether Spark can test two values for equality."""
     kinds = (exp.DataType.Type.MAP, exp.DataType.Type.VARIANT)
-    return not any(inner.this in kinds for inner in column.type.find_all(exp.DataType))
+    return not any(isinstance(p, exp.DataType) and p.this in kinds for p in tree_parts(column.type))
 
 
 def law_of(node: Node) -> Law:

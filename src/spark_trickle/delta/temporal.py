@@ -15,7 +15,7 @@ from sqlglot import exp
 from spark_trickle.ir.nodes import Filter, Node, Scan
 from spark_trickle.ir.scalars import column_id, column_ids, conjunction, conjuncts
 from spark_trickle.ir.temporal import Timed, TimeEdge, clock_calls
-from spark_trickle.ir.trees import duplicate
+from spark_trickle.ir.trees import duplicate, holds
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import expressions, nodes, transform_up
 
@@ -114,7 +114,7 @@ def _edge(part: exp.Expression, columns: dict[int, Column]) -> TimeEdge | None:
     value = right if isinstance(right, exp.Expression) else None
     if value is None or column_ids(value) or next(clock_calls(value), None) is None:
         return None
-    if not _meet(column.type, value.type) or value.find(exp.Query, exp.Lambda):
+    if not _meet(column.type, value.type) or holds(value, exp.Query, exp.Lambda):
         return None
     return TimeEdge(column.name, column.type, operator, value)
 

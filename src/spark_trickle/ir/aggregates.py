@@ -20,7 +20,7 @@ from sqlglot import exp
 from spark_trickle.ir import averages
 from spark_trickle.ir.decimals import LONG, decimal_parameters, decimal_type
 from spark_trickle.ir.scalars import conjunction
-from spark_trickle.ir.trees import duplicate
+from spark_trickle.ir.trees import duplicate, holds
 
 Type = exp.DataType.Type
 BIGINT = exp.DataType(this=Type.BIGINT)
@@ -72,7 +72,7 @@ def classify(call: exp.Expression) -> Maintenance:
     if isinstance(call, exp.Filter):
         condition = call.expression.this
         call = call.this
-    if call.find(exp.Distinct, exp.Order):
+    if holds(call, exp.Distinct, exp.Order):
         return Other()
     rule = RULES.get(function_name(call))
     if rule is None:

@@ -31,8 +31,9 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.scalars import column_id
+from spark_trickle.ir.trees import holds
 from spark_trickle.ir.types import Column, Schema
-from spark_trickle.ir.walk import children, expressions, nodes, reads
+from spark_trickle.ir.walk import children, expressions, kept, nodes, reads
 
 UNKNOWN = exp.DataType.Type.UNKNOWN
 
@@ -51,14 +52,19 @@ def check(plan: Node, *, stage: str = "plan", shared: bool = False) -> Node:
     return plan
 
 
-def _faults(node: Node) -> Iterable[str]:
+@kept
+def _faults(node: Node) -> tuple[str, ...]:
+    return tuple(_found(node))
+
+
+def _found(node: Node) -> Iterable[str]:
     visible = {c.id for child in children(node) for c in child.columns}
     for id in sorted(reads(node) - visible):
         yield f"column {id} is not offered by the inputs of: {headline(node)}"
     for column in _twice(node.columns):
         yield f"column {column} occurs twice in: {headline(node)}"
     for expression in expressions(node):
-        if expression.find(exp.Query):
+        if holds(expression, exp.Query):
             yield f"a subquery was left in: {headline(node)}"
     yield from _shape(node)
 
@@ -173,6 +179,7 @@ def _made_twice(plan: Node) -> list[str]:
     return faults
 
 
+@kept
 def made(node: Node) -> Schema:
     """The columns that exist from this node on; what passes through keeps its id."""
     match node:

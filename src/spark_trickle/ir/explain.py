@@ -28,6 +28,7 @@ from spark_trickle.ir.nodes import (
     Window,
 )
 from spark_trickle.ir.scalars import column_id
+from spark_trickle.ir.trees import exchanged
 from spark_trickle.ir.types import Column, Schema, Side
 from spark_trickle.ir.walk import children
 
@@ -92,12 +93,10 @@ def _side(node: Scan) -> str:
 def scalar(expression: exp.Expression) -> str:
     """An expression as Spark SQL, with columns as ``name#id`` without quotes."""
 
-    def plain(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Column):
-            return exp.Var(this=node.name)
-        return node
-
-    return expression.transform(plain).sql(dialect="spark")
+    if isinstance(expression, exp.Column):
+        return expression.name
+    plain = exchanged(expression, lambda column: exp.Var(this=column.name))
+    return plain.sql(dialect="spark", copy=False)
 
 
 def _top_k(node: TopK) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -41,7 +42,7 @@ class Project:
     input: Node
     outputs: tuple[tuple[Column, exp.Expression], ...]
 
-    @property
+    @cached_property
     def columns(self) -> Schema:
         return tuple(column for column, _ in self.outputs)
 
@@ -53,7 +54,7 @@ class Filter:
     input: Node
     predicate: exp.Expression
 
-    @property
+    @cached_property
     def columns(self) -> Schema:
         return self.input.columns
 
@@ -65,7 +66,7 @@ class Join:
     inputs: tuple[Node, ...]
     conditions: tuple[exp.Expression, ...] = ()
 
-    @property
+    @cached_property
     def columns(self) -> Schema:
         return tuple(column for node in self.inputs for column in node.columns)
 
@@ -96,7 +97,7 @@ class SemiJoin:
     right: Node
     conditions: tuple[exp.Expression, ...]
 
-    @property
+    @cached_property
     def columns(self) -> Schema:
         return self.left.columns
 
@@ -112,7 +113,7 @@ class AntiJoin:
     right: Node
     conditions: tuple[exp.Expression, ...]
 
-    @property
+    @cached_property
     def columns(self) -> Schema:
         return self.left.columns
 
@@ -126,7 +127,7 @@ class Aggregate:
     calls: tuple[tuple[Column, exp.Expression], ...]
     """Aggregate calls; DISTINCT and FILTER sit inside the expression."""
 
-    @property
+    @cached_property
     def columns(self) -> Schema:
         return self.keys + tuple(column for column, _ in self.calls)
 
@@ -137,7 +138,7 @@ class Distinct:
 
     input: Node
 
-    @property
+    @cached_property
     def columns(self) -> Schema:
         return self.input.columns
 
@@ -156,7 +157,7 @@ class Negate:
 
     input: Node
 
-    @property
+    @cached_property
     def columns(self) -> Schema:
         return self.input.columns
 
@@ -170,7 +171,7 @@ class Window:
     calls: tuple[tuple[Column, exp.Expression], ...]
     """``exp.Window`` trees, whole (function, partition, order, frame)."""
 
-    @property
+    @cached_property
     def columns(self) -> Schema:
         return self.input.columns + tuple(column for column, _ in self.calls)
 
@@ -197,7 +198,7 @@ class TopK:
     offset: int = 0
     partition_by: Schema = ()
 
-    @property
+    @cached_property
     def columns(self) -> Schema:
         return self.input.columns
 
@@ -211,7 +212,7 @@ class Generate:
     generated: Schema
     outer: bool = False
 
-    @property
+    @cached_property
     def columns(self) -> Schema:
         return self.input.columns + self.generated
 

@@ -43,28 +43,33 @@ def exchanged(tree: Tree, change: Change) -> Tree:
 def _copied(tree: exp.Expr, change: Change | None) -> exp.Expr:
     root = _alone(tree)
     waiting = [(tree, root)]
-
-    def below(child: exp.Expr, parent: exp.Expr, key: str, index: int | None) -> exp.Expr:
-        made = change(child) if change is not None and isinstance(child, exp.Column) else None
-        if made is None:
-            made = _alone(child)
-            waiting.append((child, made))
-        made.parent, made.arg_key, made.index = parent, key, index
-        return made
-
     while waiting:  # without recursion: generated queries chain thousands of conditions
         node, copy = waiting.pop()
         for key, value in node.args.items():
             if isinstance(value, exp.Expr):
-                copy.args[key] = below(value, copy, key, None)
+                copy.args[key] = made = _below(value, change, waiting)
+                made.parent, made.arg_key = copy, key
             elif type(value) is list:
                 copy.args[key] = [
-                    below(item, copy, key, index) if isinstance(item, exp.Expr) else item
-                    for index, item in enumerate(value)
+                    _below(item, change, waiting) if isinstance(item, exp.Expr) else item
+                    for item in value
                 ]
+                copy._set_parent(key, copy.args[key])
             else:
                 copy.args[key] = value
     return root
+
+
+def _below(
+    child: exp.Expr, change: Change | None, waiting: list[tuple[exp.Expr, exp.Expr]]
+) -> exp.Expr:
+    if change is not None and isinstance(child, exp.Column):
+        found = change(child)
+        if found is not None:
+            return found
+    made = _alone(child)
+    waiting.append((child, made))
+    return made
 
 
 def _alone(node: exp.Expr) -> exp.Expr:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import assert_never
+from functools import wraps
+from typing import TypeVar, assert_never
 
 from sqlglot import exp
 
@@ -29,6 +30,22 @@ from spark_trickle.ir.nodes import (
 )
 from spark_trickle.ir.scalars import column_ids, ref, substitute
 from spark_trickle.ir.types import Column, Schema, Side
+
+Found = TypeVar("Found")
+
+
+def kept(about: Callable[[Node], Found]) -> Callable[[Node], Found]:
+    """What is found out about a node is kept with it: neither it nor what is below it changes."""
+    name = f"{about.__module__}.{about.__qualname__}"
+
+    @wraps(about)
+    def known(node: Node) -> Found:
+        facts: dict[str, Found] = node.__dict__
+        if name not in facts:
+            facts[name] = about(node)
+        return facts[name]
+
+    return known
 
 
 class ColumnIds:
@@ -111,9 +128,11 @@ def transform_up(node: Node, rule: Callable[[Node], Node]) -> Node:
 
 def nodes(node: Node) -> Iterator[Node]:
     """The node and everything below it, parents first."""
-    yield node
-    for child in children(node):
-        yield from nodes(child)
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting += reversed(children(found))
 
 
 def scans(node: Node) -> tuple[Scan, ...]:
@@ -217,11 +236,14 @@ def map_columns(node: Node, change: Callable[[Column], Column]) -> Node:
             assert_never(node)
 
 
+@kept
 def max_id(node: Node) -> int:
     """The largest column id in a plan, 0 if it has no column."""
-    return max((c.id for found in nodes(node) for c in own_columns(found)), default=0)
+    below = (max_id(child) for child in children(node))
+    return max((*below, *(column.id for column in own_columns(node))), default=0)
 
 
+@kept
 def reads(node: Node) -> frozenset[int]:
     """The ids a node reads by name from its inputs: in expressions, keys and order.
 

@@ -66,7 +66,7 @@ def field(alias: str, name: str) -> exp.Column:
 
 def big(number: int) -> exp.Expression:
     """A number of type BIGINT, so that weights never overflow an INT."""
-    return exp.cast(exp.Literal.number(number), "BIGINT", copy=False)
+    return exp.cast(exp.Literal.number(number), exp.DType.BIGINT, copy=False)
 
 
 def aliased(expression: exp.Expression, name: str) -> exp.Expression:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from spark_trickle.errors import InternalError
 from spark_trickle.ir.decimals import decimal_type
-from spark_trickle.ir.trees import duplicate
+from spark_trickle.ir.trees import duplicate, parts
 from spark_trickle.ir.types import WEIGHT
 from spark_trickle.lower.block import aliased, big, identifier
 
@@ -27,7 +27,7 @@ def weighted_call(call: exp.Expression, weight: exp.Expression) -> exp.Expressio
         if isinstance(node, exp.Count):
             if not isinstance(node.this, exp.Star):
                 raise InternalError(f"{node.sql()} has no weighted form")
-            total = exp.cast(exp.Sum(this=duplicate(weight)), "BIGINT")
+            total = exp.cast(exp.Sum(this=duplicate(weight)), exp.DType.BIGINT)
             return exp.Coalesce(this=total, expressions=[big(0)])
         if isinstance(node, exp.Sum):
             return exp.Sum(this=_times(node.this, weight, node.parent))
@@ -71,7 +71,7 @@ def consolidated(
             selected.append(aliased(exp.AnyValue(this=column), outside))
     weight = exp.Column(this=identifier(WEIGHT), table=identifier(alias))
     total = exp.Sum(this=weight)
-    selected.append(aliased(exp.cast(total, "BIGINT"), WEIGHT))
+    selected.append(aliased(exp.cast(total, exp.DType.BIGINT), WEIGHT))
     result = exp.Select(expressions=selected)
     source = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier(alias)))
     result.set("from_", exp.From(this=source))
@@ -87,5 +87,5 @@ def _stand_in(type: exp.DataType) -> str | None:
     if type.this == exp.DataType.Type.VARIANT:
         return "to_json"
     may_be_map = (exp.DataType.Type.MAP, exp.DataType.Type.UNKNOWN)
-    found = any(inner.this in may_be_map for inner in type.find_all(exp.DataType))
-    return "array" if found else None
+    kinds = {inner.this for inner in parts(type) if isinstance(inner, exp.DataType)}
+    return None if kinds.isdisjoint(may_be_map) else "array"

@@ -56,7 +56,7 @@ def trace(plan: Node) -> list[Step]:
     steps = [Step("bind", plan)]
     for rule in PASSES:
         changed = rule(steps[-1].plan)
-        if changed != steps[-1].plan:
+        if changed is not steps[-1].plan and changed != steps[-1].plan:
             check(changed, stage=f"the plan after {rule.__name__}")
             steps.append(Step(rule.__name__, changed))
     return steps

@@ -14,7 +14,7 @@ from sqlglot import exp
 from spark_trickle.ir.decimals import all_digits, decimal_parameters
 from spark_trickle.ir.nodes import Filter, Join, Node, Values
 from spark_trickle.ir.scalars import conjunction, conjuncts
-from spark_trickle.ir.trees import duplicate
+from spark_trickle.ir.trees import duplicate, holds
 from spark_trickle.ir.walk import map_expressions, transform_up
 
 _UNITS = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}
@@ -27,8 +27,14 @@ def simplify(plan: Node) -> Node:
     return transform_up(plan, lambda node: _dropped(map_expressions(node, simplify_expression)))
 
 
+_FOLDING = (exp.Paren, exp.Add, exp.Sub, exp.And, exp.Or, exp.Not)
+"""What may become something else; in most expressions there is none."""
+
+
 def simplify_expression(expression: exp.Expression) -> exp.Expression:
     """The expression with constant parts evaluated, bottom-up."""
+    if not holds(expression, *_FOLDING):
+        return expression
     copy = duplicate(expression)
     for node in reversed(list(copy.walk())):
         if node is copy:
@@ -172,10 +178,12 @@ def _dropped(node: Node) -> Node:
             parts = [part for part in conjuncts(node.predicate) if not _is_true(part)]
             if any(_is_false(part) for part in parts):
                 return Values(node.columns, ())
+            if parts == [node.predicate]:
+                return node
             return Filter(node.input, conjunction(parts)) if parts else node.input
         case Join():
             kept = tuple(part for part in node.conditions if not _is_true(part))
-            return replace(node, conditions=kept)
+            return node if len(kept) == len(node.conditions) else replace(node, conditions=kept)
         case _:
             return node
 

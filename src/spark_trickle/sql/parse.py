@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from sqlglot import errors as glot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from spark_trickle.errors import ParseError, Position
+from spark_trickle.ir.trees import parts
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.pg.dialect import TricklePostgres
 from spark_trickle.sql.pg.queries import Lookup
@@ -49,7 +50,7 @@ def parse_query(sql: str, dialect: str = "spark", lookup: Lookup = unknown) -> P
             position=_first_word(sql),
             hint="write a SELECT (WITH … SELECT, VALUES); other statements have no result to keep",
         )
-    for node in tree.walk():
+    for node in parts(tree):
         # Comments would be printed again, in places where they mean nothing.
         node.comments = None
     return Parsed(tree, text)
@@ -60,8 +61,10 @@ def _parse(sql: str, dialect: str, lookup: Lookup) -> exp.Expr:
         names = ", ".join(sorted(DIALECTS))
         raise ParseError(f"unknown dialect: {dialect}", hint=f"one of: {names}")
     try:
-        _refuse_open_lists(sql, dialect)
-        trees = [tree for tree in DIALECTS[dialect]().parse(sql) if tree is not None]
+        known = DIALECTS[dialect]()
+        tokens = known.tokenize(sql)
+        _refuse_open_lists(sql, tokens)
+        trees = [tree for tree in known.parser().parse(tokens, sql) if tree is not None]
         if len(trees) == 1 and dialect != "spark" and isinstance(trees[0], exp.Query | exp.Values):
             trees = [translate(trees[0], lookup)]
     except glot.ParseError as error:
@@ -95,9 +98,8 @@ _LIST_ENDS = {
 }
 
 
-def _refuse_open_lists(sql: str, dialect: str) -> None:
+def _refuse_open_lists(sql: str, tokens: list[Token]) -> None:
     """``SELECT a, FROM t``: sqlglot forgives the comma, Spark does not."""
-    tokens = DIALECTS[dialect]().tokenize(sql)
     for token, after in zip(tokens, tokens[1:], strict=False):
         if token.token_type == TokenType.COMMA and after.token_type in _LIST_ENDS:
             raise ParseError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from spark_trickle.ir.trees import duplicate
+from spark_trickle.ir.trees import duplicate, holds
 
 
 def output_name(node: exp.Expr) -> str:
@@ -36,5 +36,5 @@ def _spelled(node: exp.Expr) -> str:
 
     if isinstance(node, exp.Binary) and not isinstance(node, exp.Dot):
         return f"({node.sql(dialect='spark', normalize_functions='lower')})"
-    simple = node.transform(changed) if not node.find(exp.Binary) else node
+    simple = node.transform(changed) if not holds(node, exp.Binary) else node
     return simple.sql(dialect="spark", normalize_functions="lower")

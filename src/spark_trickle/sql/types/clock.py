@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from spark_trickle.ir.aggregates import function_name
+from spark_trickle.ir.trees import holds
 from spark_trickle.sql.types import coercion as c
 from spark_trickle.sql.types.infer import type_of
 
@@ -73,7 +74,7 @@ def _may_name_moment(node: exp.Expr) -> bool:
         return names_moment(inner)
     # A text made of constants alone is a constant to Spark too.
     text = type_of(inner)
-    return (c.is_unknown(text) or text.is_type("text")) and not inner.find(exp.Column)
+    return (c.is_unknown(text) or text.is_type("text")) and not holds(inner, exp.Column)
 
 
 def _is_moment(type: object) -> bool:

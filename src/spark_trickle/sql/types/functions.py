@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from spark_trickle.ir.aggregates import function_name
+from spark_trickle.ir.trees import holds
 
 
 def _words(text: str) -> list[str]:
@@ -127,7 +128,7 @@ def is_collated(node: exp.Expr) -> bool:
     """Whether a node gives a text another collation."""
     if isinstance(node, exp.Cast):
         # The type's own words: the name of a collation among them reads like a column.
-        return node.to.find(exp.Column, exp.Collate) is not None
+        return holds(node.to, exp.Column, exp.Collate)
     name = function_name(node)
     if name in _WITH_TYPES:
         texts = (text.name.lower() for text in node.find_all(exp.Literal) if text.is_string)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import Aggregate, Expand, Node
 from spark_trickle.ir.scalars import column_id, enclosed, is_chain, rebuilt_chain, ref
-from spark_trickle.ir.trees import duplicate
+from spark_trickle.ir.trees import duplicate, holds
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import as_nullable, extended, nullable, typed
 from spark_trickle.sql.bind.session import Environment, Nested, query_of
@@ -111,7 +111,7 @@ class Grouping:
         """Subqueries inside aggregate calls are joined before the rows are grouped."""
         for expression in expressions:
             for call in _aggregate_calls(expression):
-                if call.find(Nested) is not None:
+                if holds(call, Nested):
                     raise self.environment.text.error(
                         call,
                         "a subquery inside an aggregate function",
@@ -178,7 +178,7 @@ class Grouping:
         if known is not None:
             return known
         for part in unwrapped(call).iter_expressions():
-            if contains_aggregate(part) or part.find(exp.Window) is not None:
+            if contains_aggregate(part) or holds(part, exp.Window):
                 raise self.environment.text.error(
                     call,
                     "an aggregate function inside an aggregate function",

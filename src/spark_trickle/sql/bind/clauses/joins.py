@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import AntiJoin, Filter, Join, Node, OuterKind, Project, SemiJoin
 from spark_trickle.ir.scalars import column_id, column_ids, conjunction, conjuncts, ref
-from spark_trickle.ir.trees import duplicate
+from spark_trickle.ir.trees import duplicate, holds
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import (
     boolean,
@@ -58,10 +58,10 @@ def join(left: Side, right: Side, clause: exp.Join, binder: MakeBinder) -> Side:
         padded = _outer(left, right, side, conditions, clause, environment)
         scope = scope.refreshed(padded)
         return _merged(Side(padded, scope), left, right, shared, side, environment)
-    plain = tuple(part for part in conditions if part.find(Nested) is None)
+    plain = tuple(part for part in conditions if not holds(part, Nested))
     node: Node = Join((left.node, right.node), plain)
     for part in conditions:
-        if part.find(Nested) is not None:
+        if holds(part, Nested):
             node = restrict(node, part, environment)
     return _merged(Side(node, scope), left, right, shared, side, environment)
 
@@ -184,7 +184,7 @@ def _outer(
     padded = right.node
     kept: list[exp.Expression] = []
     for part in conditions:
-        if part.find(Nested) is not None and side == "LEFT" and _about(part, padded, environment):
+        if holds(part, Nested) and side == "LEFT" and _about(part, padded, environment):
             padded = restrict(padded, part, environment)
         else:
             kept.append(part)
@@ -207,7 +207,7 @@ def _about(part: exp.Expression, node: Node, environment: Environment) -> bool:
 def _refuse_nested(
     conditions: tuple[exp.Expression, ...], clause: exp.Join, environment: Environment
 ) -> None:
-    if any(part.find(Nested) is not None for part in conditions):
+    if any(holds(part, Nested) for part in conditions):
         environment.block(
             "SUBQUERY_IN_ON",
             clause.args.get("on"),

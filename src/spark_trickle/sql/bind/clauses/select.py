@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import Distinct, Filter, Node, Order, Project, TopK
 from spark_trickle.ir.scalars import enclosed, ref, whole_number
-from spark_trickle.ir.trees import duplicate
+from spark_trickle.ir.trees import duplicate, holds
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import boolean, by_id, extended, project, typed
 from spark_trickle.sql.bind.clauses.from_clause import FromClause
@@ -101,7 +101,7 @@ class SelectBinder:
     def _no_aggregates(
         self, bound: exp.Expression, origin: exp.Expr, clause: str, hint: str
     ) -> None:
-        if bound.find(exp.Window) is not None:
+        if holds(bound, exp.Window):
             raise self.environment.text.error(
                 origin, f"a window function in {clause}", hint="use QUALIFY, or a subquery in FROM"
             )
@@ -162,7 +162,7 @@ class SelectBinder:
         scope = replace(self.scope, aliases=self.aliases)
         bound = self._binder(scope).bind(clause.this)
         require_boolean(bound, self.environment.text, name)
-        if key == "having" and bound.find(exp.Window) is not None:
+        if key == "having" and holds(bound, exp.Window):
             raise self.environment.text.error(
                 clause.this, "a window function in HAVING", hint="use QUALIFY"
             )

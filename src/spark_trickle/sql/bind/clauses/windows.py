@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import Node, Window
 from spark_trickle.ir.scalars import ref
-from spark_trickle.ir.trees import duplicate
+from spark_trickle.ir.trees import duplicate, holds
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import by_id, extended, nullable
 from spark_trickle.sql.bind.session import Environment
@@ -85,7 +85,7 @@ def with_windows(
 
 def _check(call: exp.Window, environment: Environment) -> None:
     inside = [*call.iter_expressions()]
-    if any(part.find(exp.Window) is not None for part in inside):
+    if any(holds(part, exp.Window) for part in inside):
         raise environment.text.error(
             call, "a window function inside a window function", hint="use a subquery in FROM"
         )

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from spark_trickle.ir.nodes import AntiJoin, Distinct, Filter, Node, Project, SemiJoin
 from spark_trickle.ir.scalars import column_ids, conjunction, conjuncts, disjunction, enclosed, ref
-from spark_trickle.ir.trees import duplicate
+from spark_trickle.ir.trees import duplicate, holds
 from spark_trickle.ir.types import Column
 from spark_trickle.ir.walk import fresh_copy
 from spark_trickle.sql.bind.build import (
@@ -41,11 +41,11 @@ def restrict(node: Node, predicate: exp.Expression, environment: Environment) ->
     """The rows of a plan for which a predicate with subqueries is TRUE."""
     plain: list[exp.Expression] = []
     for part in conjuncts(predicate):
-        if part.find(Nested) is None:
+        if not holds(part, Nested):
             plain.append(part)
     result = Filter(node, conjunction(plain)) if plain else node
     for part in conjuncts(predicate):
-        if part.find(Nested) is not None:
+        if holds(part, Nested):
             result = _restrict_nested(result, part, environment)
     return result
 
