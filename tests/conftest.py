@@ -11,7 +11,7 @@ import pytest
 
 import spark_trickle
 from spark_trickle.maintain.refresh import locally
-from support.java import JAVA_OF_TESTS
+from support.java import SPARK_OF_TESTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def spark() -> Iterator[SparkSession]:
             "spark.master": "local[2]",
             "spark.driver.memory": "2g",
             "spark.sql.shuffle.partitions": "2",
-            "spark.driver.defaultJavaOptions": JAVA_OF_TESTS,
+            **SPARK_OF_TESTS,
         },
     )
     yield session

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from tests.support import edges
-from tests.support.java import JAVA_OF_TESTS
+from tests.support.java import SPARK_OF_TESTS
 from tests.support.lakes import limited
 
 import spark_trickle
@@ -61,7 +61,7 @@ def main(folder: str) -> None:
         spark={
             "spark.master": "local[2]",
             "spark.sql.shuffle.partitions": "2",
-            "spark.driver.defaultJavaOptions": JAVA_OF_TESTS,
+            **SPARK_OF_TESTS,
         },
     )
     lake = spark_trickle.connect(folder, settings=settings)
