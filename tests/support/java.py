@@ -15,7 +15,7 @@ SPARK_OF_TESTS = {
     "spark.driver.defaultJavaOptions": JAVA_OF_TESTS,
     # What Spark remembers of a thousand queries for people who look at them, and pages of 32 MB for
     # a dozen rows, fill 2 GB in half an hour. Then a fifth of the time goes into collecting garbage.
-    "spark.sql.ui.retainedExecutions": "20",
+    "spark.sql.ui.retainedExecutions": "100",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",

@@ -96,12 +96,12 @@ def _open(type: t.DataType) -> t.DataType:
 
 def _size(field: t.StructField) -> Column | None:
     """The bytes of a value beyond what every value takes; None if there never are any."""
-    column = F.col(field.name)
+    # Not even a Column for the others: PySpark goes to Java some thirty times for one.
     match field.dataType:
         case t.StringType() | t.CharType() | t.VarcharType() | t.BinaryType():
-            length = F.octet_length(column)
+            length = F.octet_length(F.col(field.name))
         case t.ArrayType() | t.MapType() | t.StructType() | t.VariantType():
-            length = F.octet_length(column.cast("string")) * _CHARACTER
+            length = F.octet_length(F.col(field.name).cast("string")) * _CHARACTER
         case _:
             return None
     return F.coalesce(length.cast("bigint"), F.lit(0))
