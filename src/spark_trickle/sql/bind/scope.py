@@ -93,7 +93,7 @@ def fields_of_struct(
     names = tuple(part.name for part in node.parts[:-1])
     base = _in_level(names, node, replace(scope, aliases={}), text)
     listed = () if base is None or base.type is None else field_names(base.type)
-    return [(name, _fields(base.copy(), (name,), node, text)) for name in listed if base]
+    return [(name, _fields(duplicate(base), (name,), node, text)) for name in listed if base]
 
 
 def _in_level(
