@@ -76,7 +76,7 @@ def serve() -> None:
         location, operation, point = line.rstrip("\n").split("\t")
         child = os.fork()
         if child == 0:
-            os.environ[faults.VARIABLE] = point
+            faults.arm(point)
             run(location, operation)
             os._exit(0)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from spark_trickle import CommitConflictError, Lake
-from spark_trickle.storage.faults import VARIABLE
+from spark_trickle.storage.faults import arm
 from spark_trickle.transaction import LakeTransaction
 
 PATIENCE = 240.0
@@ -33,7 +33,7 @@ class Forked:
         if self._pid == 0:
             gc.freeze()  # what the parent left to collect has threads that are not here
             if crash_at is not None:
-                os.environ[VARIABLE] = crash_at
+                arm(crash_at)
             thread = threading.Thread(target=self._run, args=(work,))
             thread.start()
             thread.join()

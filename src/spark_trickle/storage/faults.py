@@ -36,7 +36,16 @@ POINTS: tuple[str, ...] = (
 )
 
 
+_armed = os.environ.get(VARIABLE)
+
+
+def arm(point: str | None) -> None:
+    """Have this process, begun without one in its environment, die at a point."""
+    global _armed
+    _armed = point
+
+
 def reach(point: str) -> None:
-    """Kill this process with SIGKILL when the environment names ``point``; else do nothing."""
-    if os.environ.get(VARIABLE) == point:
+    """Kill this process with SIGKILL at the point that its environment named; else do nothing."""
+    if _armed == point:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -26,7 +26,7 @@ from spark_trickle.maintain.records import own
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind, behind_in
 from spark_trickle.maintain.records.fast_paths import fast_path_of
-from spark_trickle.maintain.records.history import RefreshReport, add_history
+from spark_trickle.maintain.records.history import Refreshed, RefreshReport, add_histories
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.job import pinned_source
 from spark_trickle.maintain.refresh.refresher import Refresher
@@ -36,8 +36,8 @@ from spark_trickle.storage.commits.dml import next_row_ids
 from spark_trickle.storage.commits.participants import Late
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.read.reader import read_changes
-from spark_trickle.storage.records import ROW_ID, ChangePlan, Table
-from spark_trickle.storage.versions.staging import Staged, fitted
+from spark_trickle.storage.records import ChangePlan, Table
+from spark_trickle.storage.versions.staging import Staged, computed
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 FAST_PATH = "FAST_PATH"
@@ -84,10 +84,9 @@ class MovedRows:
             to_arrow([row[i] for row in self.come.values()], type)
             for i, type in enumerate(self.types)
         ]
-        rows = pa.table(arrays, names=[column.name for column in self.table.columns])
         ids = pa.array([number for _, number in self.come], pa.int64())
         return Staged(
-            rows=(fitted(self.table, rows).append_column(ROW_ID, ids),) if self.come else (),
+            rows=(computed(self.table, arrays, ids),) if self.come else (),
             dead={file: positions.of(found) for file, found in dead.items()},
             dead_inlined=positions.of([number for file, number in self.gone if file is None]),
         )
@@ -261,16 +260,17 @@ class FastPaths:
             moves.append((follower.memory, moved))
             reports.append((stream, _report(stream, follower, moved[1])))
 
+        def final(stream: StreamTable, report: RefreshReport, version: int) -> Refreshed:
+            moved = {source.name: (newest, version) for source in stream.sources}
+            return stream.uuid, replace(report, version=version, sources=moved)
+
         def record(connection: Connection, version: int) -> None:
             """Frontier and history; nothing else of the record changes."""
             connection.execute_many(
                 "UPDATE trickle_source SET version = ? WHERE stream_uuid = ?",
                 [(version, stream.uuid) for stream, _ in reports],
             )
-            for stream, report in reports:
-                moved = {source.name: (newest, version) for source in stream.sources}
-                final = replace(report, version=version, sources=moved)
-                add_history(connection, stream.uuid, final, keep)
+            add_histories(connection, [final(s, report, version) for s, report in reports], keep)
 
         def done(version: int, written: Mapping[int, Staged]) -> None:
             for memory, moved in moves:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_trickle.display import html_facts
@@ -120,12 +120,7 @@ class Total:
 def create_totals(connection: Connection, so_far: Iterable[RefreshReport]) -> None:
     """Make the table, of a lake that is older than it with what its history still knows."""
     connection.execute(_TOTALS)
-    for report in so_far:
-        add_total(connection, report)
-
-
-def add_total(connection: Connection, report: RefreshReport) -> None:
-    connection.execute(_ADD, (report.name, report.effective_mode, *_summed(report)))
+    connection.execute_many(_ADD, [_total(report) for report in so_far])
 
 
 def totals(connection: Connection) -> list[Total]:
@@ -137,8 +132,10 @@ def totals(connection: Connection) -> list[Total]:
     return [Total(*row) for row in rows]
 
 
-def _summed(report: RefreshReport) -> tuple[float, ...]:
+def _total(report: RefreshReport) -> tuple[str | float, ...]:
     return (
+        report.name,
+        report.effective_mode,
         report.seconds,
         report.rows_inserted,
         report.rows_deleted,
@@ -154,16 +151,30 @@ MEASUREMENTS = 100
 """So many refreshes of each such mode are learnt from."""
 
 
+Refreshed = tuple[str, RefreshReport]
+"""The uuid of a stream table, and what became of it."""
+
+
 def add_history(connection: Connection, uuid: str, report: RefreshReport, keep: int) -> None:
-    """Write down a refresh, and forget what is older than the newest ``keep``.
+    """Write down one refresh."""
+    add_histories(connection, [(uuid, report)], keep)
+
+
+def add_histories(connection: Connection, refreshed: Sequence[Refreshed], keep: int) -> None:
+    """Write down refreshes, and forget of each stream table what is older than the newest ``keep``.
 
     Measurements are spared: many idle refreshes must not make AUTO forget what it has learnt.
     """
-    connection.execute(
+    connection.execute_many(
         "INSERT INTO trickle_refresh VALUES (?, ?, ?, ?)",
-        (uuid, report.started_at, report.effective_mode, report.to_json()),
+        [(uuid, r.started_at, r.effective_mode, r.to_json()) for uuid, r in refreshed],
     )
-    add_total(connection, report)
+    connection.execute_many(_ADD, [_total(report) for _, report in refreshed])
+    for uuid, _ in refreshed:
+        _forget(connection, uuid, keep)
+
+
+def _forget(connection: Connection, uuid: str, keep: int) -> None:
     oldest = connection.execute(
         "SELECT started_at FROM trickle_refresh WHERE stream_uuid = ? "
         "ORDER BY started_at DESC LIMIT 1 OFFSET ?",

@@ -27,7 +27,7 @@ from spark_trickle.execute.states import Conditions, met
 from spark_trickle.ir.types import Side
 from spark_trickle.maintain.define.compiling import columns_used
 from spark_trickle.maintain.records import streams as records
-from spark_trickle.maintain.records.history import RefreshReport, add_history
+from spark_trickle.maintain.records.history import RefreshReport, add_histories
 from spark_trickle.maintain.records.streams import Dependency, StreamTable
 from spark_trickle.maintain.timed.clocks import Clocks
 from spark_trickle.maintain.watch import tracing
@@ -317,9 +317,9 @@ def save_refreshes(connection: Connection, finals: Sequence[Final], keep: int) -
     if not finals:
         return
     known = unmoved(connection, [stream for stream, _, _ in finals])
-    for before, (_, moved, report) in zip(known, finals, strict=True):
+    for before, (_, moved, _) in zip(known, finals, strict=True):
         records.move(connection, before, moved)
-        add_history(connection, before.uuid, report, keep)
+    add_histories(connection, [(stream.uuid, report) for stream, _, report in finals], keep)
 
 
 def first_report(

@@ -371,8 +371,7 @@ class Refresher:
                     changed = replace(changed, status=records.ERROR, populated=False)
                 records.save(connection, changed)
                 told = replace(report, name=known.name)
-                keep = self.engine.settings.history_rows
-                add_history(connection, uuid, told, keep)
+                add_history(connection, uuid, told, self.engine.settings.history_rows)
         return report
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +19,16 @@ from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.parquet import FileFacts
 from spark_trickle.storage.files.types import leaves
-from spark_trickle.storage.files.values import ColumnStats, array_stats, bound, encode, texts
+from spark_trickle.storage.files.values import (
+    ColumnStats,
+    bound,
+    encode,
+    plain,
+    texts,
+    value_stats,
+)
 from spark_trickle.storage.records import ROW_ID, Column, Table
-from spark_trickle.storage.versions.planning import Planner, conform
+from spark_trickle.storage.versions.planning import Planner, conformed
 from spark_trickle.storage.versions.staging import Owned, Staged
 
 
@@ -110,29 +118,29 @@ class TableWriter:
     # Inserts
 
     def _inline(self, staged: Staged) -> None:
-        columns = self.table.columns
-        parts = [conform(r, columns) for r in staged.rows if r.num_rows]
-        rows = pa.concat_tables(parts)
-        ids = [i for r in staged.rows if r.num_rows for i in r.column(ROW_ID).to_pylist()]
-        unnumbered = sum(1 for i in ids if i < 0)
-        fresh = next_row_ids(self.connection, self.table, unnumbered) if unnumbered else 0
-        numbered = []
-        for number in ids:
-            numbered.append(number if number >= 0 else fresh)
-            fresh += number < 0
-        version = self.ids.version
-        encoded = [
-            encode(rows.column(i), column, self.connection.kind) for i, column in enumerate(columns)
-        ]
-        marks = ", ".join("?" * (3 + len(columns)))
-        name = self._inlined_table()
-        count = len(numbered)
-        self.connection.execute_many(
-            f"INSERT INTO {quoted(name)} VALUES ({marks})",
-            list(zip(numbered, [version] * count, [None] * count, *encoded, strict=True)),
+        columns, parts = self.table.columns, [r for r in staged.rows if r.num_rows]
+        # Few rows: calls to Arrow cost more than the values, so each column is asked for once.
+        values = [[v for r in parts for v in plain(conformed(r, c, r.num_rows))] for c in columns]
+        numbered = self._numbers([i for r in parts for i in r.column(ROW_ID).to_pylist()])
+        encoded = (
+            encode(own, c, self.connection.kind) for own, c in zip(values, columns, strict=True)
         )
-        stats = {c.id: array_stats(rows.column(i), c) for i, c in enumerate(columns)}
-        self._add_stats(count, 0, stats)
+        marks = ", ".join("?" * (3 + len(columns)))
+        rows = len(numbered)
+        self.connection.execute_many(
+            f"INSERT INTO {quoted(self._inlined_table())} VALUES ({marks})",
+            list(zip(numbered, [self.ids.version] * rows, [None] * rows, *encoded, strict=True)),
+        )
+        stats = {c.id: value_stats(own, c) for own, c in zip(values, columns, strict=True)}
+        self._add_stats(rows, 0, stats)
+
+    def _numbers(self, ids: Sequence[int]) -> list[int]:
+        """The ids of rows, new ones in place of those below zero."""
+        unnumbered = sum(1 for i in ids if i < 0)
+        if not unnumbered:
+            return list(ids)
+        fresh = count(next_row_ids(self.connection, self.table, unnumbered))
+        return [i if i >= 0 else next(fresh) for i in ids]
 
     def _add_stats(self, rows: int, size: int, stats: Mapping[int, ColumnStats]) -> None:
         self.stats.add(self.table, rows, size, stats)

@@ -24,7 +24,6 @@ _LONGEST_NAME = 63
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 TEMPORAL = ("date", "timestamp", "timestamp_ntz")
 _LONGEST_TEXT = 256
-_FEW = 32
 
 
 @dataclass(frozen=True)
@@ -191,12 +190,11 @@ def sql_type(column: Column, kind: str) -> str:
     }.get(own, "VARCHAR")
 
 
-def encode(array: pa.ChunkedArray | pa.Array, column: Column, kind: str) -> list[Any]:
-    """The values of an Arrow column as the database keeps them in inlined rows."""
+def encode(values: list[Any], column: Column, kind: str) -> list[Any]:
+    """Plain values of a column as the database keeps them in inlined rows."""
     own = column.type
     if own in TEMPORAL:
-        return [to_text(value, own) for value in plain(array)]
-    values = python(array)
+        return [to_text(value, own) for value in values]
     if kind == "sqlite":
         if own in ("float", "double"):
             return [None if v is None else repr(v) for v in values]
@@ -243,32 +241,16 @@ def texts(column: Column, low: Any, high: Any) -> tuple[str | None, str | None]:
     return lower, upper
 
 
-def array_stats(array: pa.ChunkedArray, column: Column) -> ColumnStats:
-    """Statistics of an Arrow column, as for a file of just these values."""
-    nulls = array.null_count
-    values = len(array) - nulls
-    if column.children or column.type == "binary" or not values:
-        return ColumnStats(0, values, nulls, nan=False)
-    low, high, nan = (_extremes_of_few if values <= _FEW else _extremes)(array, column)
-    if low is None:
-        return ColumnStats(0, values, nulls, nan=nan)
-    return ColumnStats(0, values, nulls, *texts(column, low, high), nan)
-
-
-def _extremes_of_few(array: pa.ChunkedArray, column: Column) -> tuple[Any, Any, bool]:
-    """As ``_extremes``: for a few values the calls to Arrow cost more than the values."""
-    found = [value for value in plain(array) if value is not None]
-    if column.type not in ("float", "double"):
-        return min(found), max(found), False
-    numbers = [value for value in found if value == value]  # NaN is not equal to itself
-    return min(numbers, default=None), max(numbers, default=None), len(numbers) < len(found)
-
-
-def _extremes(array: pa.ChunkedArray, column: Column) -> tuple[Any, Any, bool]:
-    """The smallest and the largest value, None if there is none but NaN, and whether there is NaN."""
-    nan = False
+def value_stats(values: Sequence[Any], column: Column) -> ColumnStats:
+    """Statistics of plain values, as for a file of just these."""
+    known = [value for value in values if value is not None]
+    nulls = len(values) - len(known)
+    if column.children or column.type == "binary" or not known:
+        return ColumnStats(0, len(known), nulls, nan=False)
+    numbers, nan = known, False
     if column.type in ("float", "double"):
-        nan = bool(pc.any(pc.is_nan(array)).as_py())
-        array = array.filter(pc.invert(pc.is_nan(array)))
-    extremes = pc.min_max(array)
-    return plain_value(extremes["min"]), plain_value(extremes["max"]), nan
+        numbers = [value for value in known if value == value]  # NaN is not equal to itself
+        nan = len(numbers) < len(known)
+    if not numbers:
+        return ColumnStats(0, len(known), nulls, nan=nan)
+    return ColumnStats(0, len(known), nulls, *texts(column, min(numbers), max(numbers)), nan)

@@ -378,17 +378,19 @@ def conform(rows: pa.Table, columns: Sequence[Column], length: int | None = None
     ``length`` is needed where the rows may have no column at all.
     """
     count = rows.num_rows if length is None else length
-    arrays = []
-    for column in columns:
-        kind = arrow_type(column)
-        if str(column.id) in rows.column_names:
-            array = rows.column(str(column.id))
-            arrays.append(array if array.type == kind else array.cast(kind))
-        else:
-            arrays.append(pa.chunked_array([constant(column, count)], kind))
+    arrays = [conformed(rows, column, count) for column in columns]
     if not arrays:
         return rows.select([])
     return pa.Table.from_arrays(arrays, schema=_nullable(columns))
+
+
+def conformed(rows: pa.Table, column: Column, length: int) -> pa.ChunkedArray:
+    """One column of such a table."""
+    kind, at = arrow_type(column), rows.schema.get_field_index(str(column.id))
+    if at < 0:
+        return pa.chunked_array([constant(column, length)], kind)
+    array = rows.column(at)
+    return array if array.type == kind else array.cast(kind)
 
 
 def constant(column: Column, length: int) -> pa.Array:

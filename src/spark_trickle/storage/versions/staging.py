@@ -3,7 +3,7 @@ files: the transaction that made them, until a commit hands them to a version.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
@@ -237,6 +237,20 @@ def fitted(table: Table, rows: pa.Table) -> pa.Table:
             )
         arrays.append(array)
     return pa.table(arrays, names=[str(c.id) for c in table.columns])
+
+
+def computed(table: Table, arrays: Sequence[pa.Array], ids: pa.Array) -> pa.Table:
+    """Staged rows of values that were computed here, a column of the table each, with their ids."""
+    if all(map(_fits_as_it_is, table.columns, arrays)):
+        return pa.table([*arrays, ids], names=[*(str(c.id) for c in table.columns), ROW_ID])
+    rows = pa.table(arrays, names=[column.name for column in table.columns])
+    return fitted(table, rows).append_column(ROW_ID, ids)
+
+
+def _fits_as_it_is(column: Column, array: pa.Array) -> bool:
+    plain = column.length is None and not pa.types.is_floating(array.type)
+    known = column.nullable or not array.null_count
+    return plain and known and array.type == arrow_type(column)
 
 
 def numbered(count: int, kept: pa.Array | None, new_id: Callable[[], int] | None) -> pa.Array:
