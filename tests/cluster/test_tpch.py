@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,7 @@ def test_a_worker_is_killed_in_the_middle_of_a_refresh(
         victim = cluster.workers[-1]
         with (
             spark_trickle.connect(catalog_url, spark=spark, settings=on_spark) as bench.lake,
-            clusters.Striking(spark, 1, lambda: cluster.kill(victim)) as striking,
+            clusters.Striking(spark, 1, partial(cluster.kill, victim)) as striking,
         ):
             report = bench.refresh(number)
         bench.lake = usual

@@ -29,7 +29,7 @@ from spark_trickle.spark.sessions.facts import Meaning
 from spark_trickle.spark.sessions.names import drop_view
 from spark_trickle.spark.types import spark_schema, type_text
 from spark_trickle.spark.writing.places import Gone, Places
-from spark_trickle.spark.writing.spill import Rows, Spill
+from spark_trickle.spark.writing.spill import Rows, Spill, read_here
 from spark_trickle.spark.writing.write import Writer, write_parquet
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem
@@ -256,8 +256,10 @@ class Run:
         """The same rows as Arrow if they turned out to be few and to fit."""
         if spill.rows > most:
             return spill
-        with spark_errors():
-            found = self._few(self._spilled(spill), most)
+        found = read_here(self._files, spill, self.limits.fetched_bytes)
+        if found is None:
+            with spark_errors():
+                found = self._few(self._spilled(spill), most)
         return spill if found is None else found
 
     def head(self, spill: Spill, most: int) -> pa.Table:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
+
+from spark_trickle.storage.files.filesystem import FileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -24,6 +27,28 @@ class Spill:
         """The same rows with some of their columns."""
         kept = [field for field in self.schema if field.name in names]
         return replace(self, schema=type(self.schema)(kept))
+
+
+_FLAT = {"boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string"}
+_FLAT |= {"binary", "date", "timestamp", "timestamp_ntz"}
+
+
+def read_here(files: FileSystem, spill: Spill, most_bytes: int) -> pa.Table | None:
+    """The rows, without a query of Spark; None where it takes one, of nested values or of many bytes."""
+    names = [field.name for field in spill.schema]
+    if not _FLAT.issuperset(field.dataType.typeName() for field in spill.schema):
+        return None
+    found = [
+        files.parquet(path) for path, _ in files.list(spill.folder) if path.endswith(".parquet")
+    ]
+    with ExitStack() as opened:
+        for file in found:
+            opened.enter_context(file)
+        groups = (f.metadata.row_group(n) for f in found for n in range(f.num_row_groups))
+        if not found or sum(group.total_byte_size for group in groups) > most_bytes:
+            return None
+        rows = pa.concat_tables(file.read(names) for file in found)
+    return rows.select(names) if rows.num_rows == spill.rows else None
 
 
 Rows: TypeAlias = pa.Table | Spill
