@@ -213,15 +213,18 @@ class FastPaths:
     def prepare(self, tx: Transaction, followers: Sequence[Follower]) -> None:
         """Compute what the changed rows add, as far as it is known before the lock."""
         folded = {follower.stream.uuid for follower in followers}
+        known: dict[tuple[int, tuple[str, ...]], pa.Table] = {}
         for follower in followers:
             if follower.source.uuid in folded:
                 continue
             with _told(follower.stream):
-                columns = [column.name for column in follower.folder.plan.reads]
-                plan = follower.changes
                 if tx.staged(follower.source) is not follower.mark:  # it followed a slower one
-                    plan = tx.changes(follower.source)
-                changes = read_changes(plan, columns)
+                    follower.changes = tx.changes(follower.source)
+                plan = follower.changes
+                read = id(plan), tuple(column.name for column in follower.folder.plan.reads)
+                if read not in known:
+                    known[read] = read_changes(plan, read[1])
+                changes = known[read]
                 follower.changed = changes.num_rows
                 follower.deltas = follower.folder.group_deltas(changes)
 

@@ -151,6 +151,8 @@ MEASUREMENTS = 100
 """So many refreshes of each such mode are learnt from."""
 
 
+_LOOKS = 100
+"""A history is looked through about this often while it grows by as many lines as it may have."""
 Refreshed = tuple[str, RefreshReport]
 """The uuid of a stream table, and what became of it."""
 
@@ -161,7 +163,8 @@ def add_history(connection: Connection, uuid: str, report: RefreshReport, keep: 
 
 
 def add_histories(connection: Connection, refreshed: Sequence[Refreshed], keep: int) -> None:
-    """Write down refreshes, and forget of each stream table what is older than the newest ``keep``.
+    """Write down refreshes, and forget of each stream table what is older than the newest ``keep``,
+    or a few more of many: to count them at every commit would cost as much as to write.
 
     Measurements are spared: many idle refreshes must not make AUTO forget what it has learnt.
     """
@@ -170,8 +173,9 @@ def add_histories(connection: Connection, refreshed: Sequence[Refreshed], keep: 
         [(uuid, r.started_at, r.effective_mode, r.to_json()) for uuid, r in refreshed],
     )
     connection.execute_many(_ADD, [_total(report) for _, report in refreshed])
-    for uuid, _ in refreshed:
-        _forget(connection, uuid, keep)
+    for uuid, report in refreshed:
+        if int(report.started_at * 1_000_000) % max(1, keep // _LOOKS) == 0:
+            _forget(connection, uuid, keep)
 
 
 def _forget(connection: Connection, uuid: str, keep: int) -> None:
