@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sqlglot import exp
+from sqlglot import exp, parser
 from sqlglot.dialects.spark import Spark
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from spark_trickle.errors import UserError
 from spark_trickle.ir.scalars import whole_number
+
+if not parser.__file__.endswith(".py"):
+    raise UserError(
+        "sqlglot is installed in its compiled form, whose parser cannot be extended",
+        hint="run: pip uninstall sqlglotc",
+    )
 
 UNDERSTOOD = frozenset(
     {
