@@ -31,6 +31,8 @@ class Spill:
 
 _FLAT = {"boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string"}
 _FLAT |= {"binary", "date", "timestamp", "timestamp_ntz"}
+_FIXED = 16
+"""No value without a length takes more bytes than this."""
 
 
 def read_here(files: FileSystem, spill: Spill, most_bytes: int) -> pa.Table | None:
@@ -45,7 +47,9 @@ def read_here(files: FileSystem, spill: Spill, most_bytes: int) -> pa.Table | No
         for file in found:
             opened.enter_context(file)
         groups = (f.metadata.row_group(n) for f in found for n in range(f.num_row_groups))
-        if not found or sum(group.total_byte_size for group in groups) > most_bytes:
+        # A text that repeats is written once: no row is larger than all that is written.
+        row = max(sum(group.total_byte_size for group in groups), _FIXED * len(names))
+        if not found or spill.rows * row > most_bytes:
             return None
         rows = pa.concat_tables(file.read(names) for file in found)
     return rows.select(names) if rows.num_rows == spill.rows else None
