@@ -17,9 +17,8 @@ from spark_trickle.settings import Settings
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files import parquet
 from spark_trickle.storage.read.column_cache import Taken
-from spark_trickle.storage.read.matching import ValueSet
 from spark_trickle.storage.read.reader import read_scan
-from spark_trickle.storage.read.search import Search, search
+from spark_trickle.storage.read.search import Search, ValueSet, search
 from spark_trickle.storage.records import NewColumn
 from support import lakes
 

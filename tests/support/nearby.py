@@ -20,7 +20,7 @@ from spark_trickle.maintain.gather.nearby import AFTER, BEFORE, columns_read, ne
 from spark_trickle.maintain.refresh import locally
 from spark_trickle.prove.plans import NotLocal
 from spark_trickle.settings import Limits
-from spark_trickle.storage.read.matching import Restriction, meets
+from spark_trickle.storage.read.search import Restriction, meets
 from support.delta_law import Laboratory, table_names
 from support.queries import Data, Row
 

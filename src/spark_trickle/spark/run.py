@@ -35,7 +35,7 @@ from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.types import arrow_type
 from spark_trickle.storage.read.column_cache import Taken
-from spark_trickle.storage.read.matching import Restriction
+from spark_trickle.storage.read.search import Restriction
 from spark_trickle.storage.records import WEIGHT, ChangePlan, Ranges, ScanPlan, Table
 from spark_trickle.storage.versions.planning import plain_schema
 from spark_trickle.storage.versions.transaction import Transaction

@@ -21,9 +21,8 @@ from sqlglot import exp
 from spark_trickle.ir.decimals import all_digits, digits_of
 from spark_trickle.storage.manifest.distinct import SMALL, DistinctCounts
 from spark_trickle.storage.read.column_cache import Taken
-from spark_trickle.storage.read.matching import Restriction, meets
 from spark_trickle.storage.read.reader import read_scan
-from spark_trickle.storage.read.search import search
+from spark_trickle.storage.read.search import Restriction, meets, search
 from spark_trickle.storage.records import Column, ScanPlan
 
 if TYPE_CHECKING:

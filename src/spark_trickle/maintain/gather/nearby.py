@@ -22,7 +22,7 @@ from spark_trickle.ir.walk import scans
 from spark_trickle.maintain.gather.finding import may_pass
 from spark_trickle.storage.files.by_columns import grouped
 from spark_trickle.storage.files.types import arrow_type
-from spark_trickle.storage.read.matching import Restriction, meets
+from spark_trickle.storage.read.search import Restriction, meets
 from spark_trickle.storage.records import WEIGHT, Table
 
 _HALF = 2

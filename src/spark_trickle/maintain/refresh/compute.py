@@ -38,8 +38,8 @@ from spark_trickle.spark.writing.spill import Rows, Spill
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.files.types import arrow_schema
 from spark_trickle.storage.read.column_cache import Taken
-from spark_trickle.storage.read.matching import Restriction
 from spark_trickle.storage.read.reader import net, read_changes, read_scan
+from spark_trickle.storage.read.search import Restriction
 from spark_trickle.storage.records import WEIGHT, ScanPlan, Table
 from spark_trickle.storage.versions.transaction import Transaction
 
