@@ -6,6 +6,7 @@ goes through Python's date or decimal objects, which know fewer years and digits
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -94,6 +95,18 @@ def to_arrow(values: list[Any], type: ExactType) -> pa.Array:
             return pa.array(values, pa.int64()).cast(target)
         case _:
             return pa.array(values, target)
+
+
+def to_plain(values: list[Any], type: ExactType) -> list[Any] | None:
+    """These values as Arrow would give them back; None for kinds that are not the same to all: what has
+    a calendar, a NaN or two zeros."""
+    match type.kind:
+        case ExactKind.DECIMAL:
+            return [None if v is None else Decimal(f"{v}E-{type.scale}") for v in values]
+        case ExactKind.DATE | ExactKind.TIMESTAMP | ExactKind.TIMESTAMP_NTZ | ExactKind.DOUBLE:
+            return None
+        case _:
+            return values
 
 
 def _decimal_array(values: list[int | None], target: pa.DataType) -> pa.Array:

@@ -17,11 +17,10 @@ import pyarrow as pa
 
 from spark_trickle.delta.fast_path import FastPath, FastPlan, NoFastPath
 from spark_trickle.errors import CommitConflictError, InvariantError, TrickleError
-from spark_trickle.ir.exact import ExactType
-from spark_trickle.local.fold import Fold, Folder, GroupKey, Sums
-from spark_trickle.local.values import to_arrow
+from spark_trickle.local.fold import Folder, GroupKey, Sums
 from spark_trickle.maintain.immediate.followers import began_meanwhile, reached
-from spark_trickle.maintain.immediate.memory import Memory, Place, PlacedRows, Row, estimated_bytes
+from spark_trickle.maintain.immediate.memory import Memory, estimated_bytes
+from spark_trickle.maintain.immediate.moved import MovedRows, moved_rows
 from spark_trickle.maintain.records import own
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind, behind_in
@@ -32,12 +31,10 @@ from spark_trickle.maintain.refresh.job import pinned_source
 from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.storage.catalog.catalog import Catalog
-from spark_trickle.storage.commits.dml import next_row_ids
 from spark_trickle.storage.commits.participants import Late
-from spark_trickle.storage.files import positions
 from spark_trickle.storage.read.reader import read_changes
 from spark_trickle.storage.records import ChangePlan, Table
-from spark_trickle.storage.versions.staging import Staged, computed
+from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.transaction import Connection, Transaction
 
 FAST_PATH = "FAST_PATH"
@@ -65,33 +62,6 @@ class Follower:
     started: float = field(default_factory=time.time)
 
 
-@dataclass(frozen=True)
-class MovedRows:
-    """Rows of one table that go and come in a commit."""
-
-    table: Table
-    rows: PlacedRows
-    gone: list[Place]
-    come: dict[Place, Row]
-    types: tuple[ExactType, ...]
-
-    def staged(self) -> Staged:
-        dead: dict[int, list[int]] = {}
-        for file, position in self.gone:
-            if file is not None:
-                dead.setdefault(file, []).append(position)
-        arrays = [
-            to_arrow([row[i] for row in self.come.values()], type)
-            for i, type in enumerate(self.types)
-        ]
-        ids = pa.array([number for _, number in self.come], pa.int64())
-        return Staged(
-            rows=(computed(self.table, arrays, ids),) if self.come else (),
-            dead={file: positions.of(found) for file, found in dead.items()},
-            dead_inlined=positions.of([number for file, number in self.gone if file is None]),
-        )
-
-
 class FastPaths:
     """The stream tables of a lake that are kept by folding."""
 
@@ -100,6 +70,7 @@ class FastPaths:
         self._catalog = refresher.engine.catalog
         self._budget = refresher.engine.settings.fast_path_bytes
         self._limits = refresher.engine.settings.limits
+        self._inlined = refresher.engine.settings.inline_row_limit
         self._folders: dict[str, tuple[object, Folder | NoFastPath]] = {}
         self._sources: dict[str, tuple[Table, Table]] = {}
         self._memories: dict[str, Memory] = {}
@@ -254,12 +225,12 @@ class FastPaths:
                     continue
                 if stream.uuid in breaches:
                     raise breaches[stream.uuid]
-                follower.memory.catch_up(self._catalog, newest)
+                follower.memory.catch_up(self._catalog, connection, newest)
                 fold = follower.folder.fold(follower.memory.stored(deltas), deltas)
-                moved = _moved(connection, follower, fold)
+                moved = moved_rows(connection, follower.folder, follower.memory, fold)
             if stream.uuid in read:
                 shown[stream.uuid] = follower.folder.folded(fold).result
-            staged |= {each.table.id: each.staged() for each in moved}
+            staged |= {each.table.id: each.staged(self._inlined) for each in moved}
             moves.append((follower.memory, moved))
             reports.append((stream, _report(stream, follower, moved[1])))
 
@@ -291,15 +262,10 @@ def _breaches(
     current: Mapping[str, StreamTable],
 ) -> dict[str, InvariantError]:
     """Of those whose groups somebody else wrote, what to say."""
-    kept = {f.stream.uuid: (f.memory.result, f.memory.segment) for f in followers}
+    tables = {f.stream.uuid: (f.memory.result, f.memory.segment) for f in followers}
     known = {(f.stream.uuid, f.stream.generation) for f in followers}
     streams = [s for s in current.values() if (s.uuid, s.generation) in known]
-    tables = {
-        name.key: table
-        for stream in streams
-        for name, table in zip(stream.tables, kept[stream.uuid], strict=True)
-    }
-    return own.breaches(connection, catalog, streams, lambda name: tables[name.key])
+    return own.breaches(connection, catalog, streams, lambda stream: tables[stream.uuid])
 
 
 def _deltas(follower: Follower, shown: dict[str, pa.Table]) -> dict[GroupKey, Sums] | None:
@@ -327,48 +293,6 @@ def _overtaken(stream: StreamTable) -> CommitConflictError:
         f"a source of stream table {stream.name} was written meanwhile by somebody who does not keep it",
         hint="run the transaction again; it computes the stream table anew",
     )
-
-
-def _moved(connection: Connection, follower: Follower, fold: Fold) -> list[MovedRows]:
-    """The rows of the state, then of the result, that a fold replaces."""
-    memory, plan = follower.memory, follower.folder.plan
-    gone = [memory.groups.places(key)[0] for key in fold.before]
-    come = [(*key, *sums) for key, sums in fold.after.items()]
-    types = tuple(column.type for column in plan.state)
-    state = _placed(connection, memory.segment, memory.groups, gone, come, types)
-    lost: list[Place] = []
-    gained: list[Row] = []
-    for row, weight in follower.folder.shown(fold).items():
-        if weight > 0:
-            gained += [row] * weight
-            continue
-        places = memory.shown.places(row)
-        if len(places) < -weight:
-            raise InvariantError(
-                f"a row was to be deleted from {memory.result}, but it is not there",
-                hint="the contents are not what the frontier says: run repair_stream_table",
-            )
-        lost += places[:-weight]
-    types = tuple(value.type for _, value in plan.outputs)
-    return [state, _placed(connection, memory.result, memory.shown, lost, gained, types)]
-
-
-def _placed(
-    connection: Connection,
-    table: Table,
-    rows: PlacedRows,
-    gone: list[Place],
-    come: list[Row],
-    types: tuple[ExactType, ...],
-) -> MovedRows:
-    """Rows that come take the ids of rows that go, as in an UPDATE, before they take new ones."""
-    ids = [number for file, number in gone if file is None][: len(come)]
-    more = len(come) - len(ids)
-    if more:
-        first = next_row_ids(connection, table, more)
-        ids += range(first, first + more)
-    placed: dict[Place, Row] = {(None, n): row for n, row in zip(ids, come, strict=True)}
-    return MovedRows(table, rows, gone, placed, types)
 
 
 def _report(stream: StreamTable, follower: Follower, shown: MovedRows) -> RefreshReport:

@@ -15,8 +15,12 @@ import pyarrow as pa
 from spark_trickle.errors import InvariantError, SourceChangedError
 from spark_trickle.ir.exact import Input
 from spark_trickle.local.fold import Folder, GroupKey, Sums
-from spark_trickle.local.values import from_arrow
+from spark_trickle.local.values import arrow_type, from_arrow
 from spark_trickle.storage.catalog.catalog import Catalog
+from spark_trickle.storage.catalog.database import Connection
+from spark_trickle.storage.commits.conflicts import COMPACTED
+from spark_trickle.storage.files.types import arrow_type as stored_type
+from spark_trickle.storage.files.values import can_inline
 from spark_trickle.storage.read.search import Search
 from spark_trickle.storage.records import ROW_ID, WEIGHT, ChangePlan, ScanPlan, Table
 
@@ -36,11 +40,15 @@ def estimated_bytes(rows: int, tables: Iterable[Table]) -> int:
 class PlacedRows:
     """Rows of one table by place, and their places by their first ``width`` values."""
 
-    def __init__(self, columns: Sequence[Input], width: int) -> None:
+    def __init__(self, table: Table, columns: Sequence[Input], width: int) -> None:
+        self.table = table
+        self.types = tuple(column.type for column in columns)
         self.at: dict[Place, Row] = {}
-        self._columns = columns
         self._width = width
         self._places: dict[Row, list[Place]] = {}
+        stored = [c.length is None and stored_type(c) for c in table.columns]
+        self.plain = can_inline(table.columns) and stored == list(map(arrow_type, self.types))
+        """Whether values are kept in the catalog as they are computed."""
 
     def places(self, key: Row) -> list[Place]:
         return self._places.get(key, [])
@@ -85,7 +93,7 @@ class PlacedRows:
         return True
 
     def _rows(self, rows: pa.Table) -> Iterator[Row]:
-        arrays = [from_arrow(rows.column(i), c.type) for i, c in enumerate(self._columns)]
+        arrays = [from_arrow(rows.column(i), type) for i, type in enumerate(self.types)]
         return zip(*arrays, strict=True)
 
 
@@ -106,26 +114,33 @@ class Memory:
     def _forget(self) -> None:
         plan = self._folder.plan
         outputs = [Input(i, name, e.type) for i, (name, e) in enumerate(plan.outputs)]
-        self.groups = PlacedRows(plan.state, len(plan.keys))
-        self.shown = PlacedRows(outputs, len(outputs))
+        self.groups = PlacedRows(self.segment, plan.state, len(plan.keys))
+        self.shown = PlacedRows(self.result, outputs, len(outputs))
 
-    def catch_up(self, catalog: Catalog, version: int) -> None:
-        """Hold what the tables hold at a version that is not older than what is held."""
+    def catch_up(self, catalog: Catalog, connection: Connection, version: int) -> None:
+        """Hold what the tables hold at the newest version, which the connection sees."""
         with self._lock:
             if self.version == version:
                 return
-            if self.version < 0 or not self._followed(catalog, version):
+            if self.version < 0 or not self._followed(catalog, connection, version):
                 self._forget()
                 self.groups.load(catalog.scan(self.segment, version))
                 self.shown.load(catalog.scan(self.result, version))
             self.version = version
 
-    def _followed(self, catalog: Catalog, version: int) -> bool:
+    def _followed(self, catalog: Catalog, connection: Connection, version: int) -> bool:
+        before, moves = self.version, catalog.last_moves
+        oldest = connection.execute("SELECT min(snapshot_id) FROM ducklake_snapshot")[0][0]
+        if oldest > before + 1:
+            return False  # what was done since is not all on record
+        moves.since(connection, before, version)
         tables = (self.segment, self.result)
-        if any(catalog.compacted(table, self.version) for table in tables):
+        if all(moves.of(table.id, before) <= before for table in tables):
+            return True
+        if any(moves.of(t.id, before, COMPACTED.__contains__) > before for t in tables):
             return False  # no row changed, but the places of all
         try:
-            plans = [catalog.changes(table, self.version, version) for table in tables]
+            plans = [catalog.changes(table, before, version) for table in tables]
             return self.groups.follow(plans[0]) and self.shown.follow(plans[1])
         except (SourceChangedError, KeyError):
             return False

@@ -15,7 +15,7 @@ from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.catalog.database import in_parts
 from spark_trickle.storage.commits import conflicts
-from spark_trickle.storage.records import Table, TableName
+from spark_trickle.storage.records import Table
 from spark_trickle.storage.versions.transaction import Connection
 
 _TABLE = """CREATE TABLE IF NOT EXISTS trickle_written (
@@ -55,7 +55,7 @@ def breaches(
     connection: Connection,
     catalog: Catalog,
     streams: Sequence[StreamTable],
-    table_of: Callable[[TableName], Table],
+    tables_of: Callable[[StreamTable], Iterable[Table]],
 ) -> dict[str, InvariantError]:
     """Of stream tables that somebody else wrote, what to say; nothing is known of older lakes."""
     if not streams or not connection.has_table("trickle_written"):
@@ -70,8 +70,7 @@ def breaches(
         if stream.uuid not in own:
             continue
         with suppress(NotFoundError):  # a table that is gone is told where it is needed
-            tables = map(table_of, stream.tables)
-            later = _later(catalog, tables, own[stream.uuid], newest)
+            later = _later(catalog, tables_of(stream), own[stream.uuid], newest)
             if later is not None:
                 found[stream.uuid] = _breach(stream, *later)
     return found

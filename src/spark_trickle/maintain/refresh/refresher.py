@@ -193,7 +193,9 @@ class Refresher:
     def breaches(self, streams: Sequence[StreamTable], state: State) -> dict[str, InvariantError]:
         """Those of them whose tables somebody else wrote, by uuid."""
         with self.engine.catalog.reading() as connection:
-            return own.breaches(connection, self.engine.catalog, streams, state.table)
+            return own.breaches(
+                connection, self.engine.catalog, streams, lambda s: map(state.table, s.tables)
+            )
 
     def idle(self, stream: StreamTable, target: int, clock: int) -> StagedRefresh | None:
         """A refresh that has nothing to do; None if it may have."""

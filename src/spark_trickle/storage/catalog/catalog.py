@@ -217,12 +217,6 @@ class Catalog:
                 return self._plans.changes_of_new(*window)
             return self._plans.changes(*window, (oldest, newest))
 
-    def compacted(self, table: Table, since: int) -> bool:
-        """Whether rows of a table were carried to other places after a version."""
-        with self.reading() as connection:
-            self.last_moves.since(connection, since)
-        return self.last_moves.of(table.id, 0, conflicts.COMPACTED.__contains__) > since
-
     def _check_window(
         self, connection: Connection, table: Table, before: int, after: int, oldest: int
     ) -> None:

@@ -24,7 +24,6 @@ from spark_trickle.storage.files.values import (
     bound,
     encode,
     plain,
-    texts,
     value_stats,
 )
 from spark_trickle.storage.records import ROW_ID, Column, Table
@@ -96,7 +95,7 @@ class TableWriter:
         if staged.files:
             real_ids = {f.id: self._add_file(f.facts) for f in staged.files}
             changes.append(f"inserted_into_table:{self.table.id}")
-        if sum(r.num_rows for r in staged.rows):
+        if staged.kept_rows:
             self._inline(staged)
             changes.append(f"inlined_insert:{self.table.id}")
             reach("inlined-rows-written")
@@ -118,10 +117,9 @@ class TableWriter:
     # Inserts
 
     def _inline(self, staged: Staged) -> None:
-        columns, parts = self.table.columns, [r for r in staged.rows if r.num_rows]
-        # Few rows: calls to Arrow cost more than the values, so each column is asked for once.
-        values = [[v for r in parts for v in plain(conformed(r, c, r.num_rows))] for c in columns]
-        numbered = self._numbers([i for r in parts for i in r.column(ROW_ID).to_pylist()])
+        columns = self.table.columns
+        values, ids = _kept(staged, columns)
+        numbered = self._numbers(ids)
         encoded = (
             encode(own, c, self.connection.kind) for own, c in zip(values, columns, strict=True)
         )
@@ -217,6 +215,19 @@ class TableWriter:
         return len(names)
 
 
+def _kept(staged: Staged, columns: Sequence[Column]) -> tuple[list[list[Any]], list[int]]:
+    """The rows for the catalog as columns of plain values, and their ids."""
+    parts = [r for r in staged.rows if r.num_rows]
+    # Few rows: calls to Arrow cost more than the values, so each column is asked for once.
+    values = [[v for r in parts for v in plain(conformed(r, c, r.num_rows))] for c in columns]
+    ids = [i for r in parts for i in r.column(ROW_ID).to_pylist()]
+    if staged.plain is not None:
+        ids += staged.plain.ids
+        for found, column in zip(values, columns, strict=True):
+            found += staged.plain.columns[column.id]
+    return values, ids
+
+
 @dataclass
 class Ended:
     """What kinds of deletes were made."""
@@ -293,4 +304,5 @@ def _merged(column: Column, old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple
     highs = [bound(column, t) for t in (old[3], new[3])]
     if None in lows or None in highs:
         return nulls, nan, None, None
-    return nulls, nan, *texts(column, min(lows), max(highs))
+    low, high = new[2] if lows[1] < lows[0] else old[2], new[3] if highs[1] > highs[0] else old[3]
+    return nulls, nan, low, high

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -36,6 +36,15 @@ class ColumnStats:
     low: str | None = None
     high: str | None = None
     nan: bool | None = None
+
+
+@dataclass(frozen=True)
+class PlainRows:
+    """Rows for the catalog whose values are plain already, with their ids."""
+
+    columns: Mapping[int, Sequence[Any]]
+    """By column id."""
+    ids: Sequence[int]
 
 
 def can_inline(columns: Sequence[Column]) -> bool:

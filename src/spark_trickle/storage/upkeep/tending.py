@@ -51,7 +51,7 @@ class Tender:
                 if number < 0 or staged.empty:
                     continue
                 rows, files = self._since.get(number, (0, 0))
-                rows += sum(part.num_rows for part in staged.rows)
+                rows += staged.kept_rows
                 files += len(staged.files)
                 enough = (
                     rows * LOOKS > self._rows_bound > 0 or files * LOOKS > self._files_bound > 0

@@ -21,7 +21,7 @@ from spark_trickle.storage.files import positions
 from spark_trickle.storage.files.filesystem import FileSystem
 from spark_trickle.storage.files.parquet import FileFacts
 from spark_trickle.storage.files.types import arrow_type, leaves
-from spark_trickle.storage.files.values import can_inline, has_texts
+from spark_trickle.storage.files.values import PlainRows
 from spark_trickle.storage.manifest.file_list import FileList, found_in
 from spark_trickle.storage.manifest.statistics import LazyBounds
 from spark_trickle.storage.records import (
@@ -52,6 +52,8 @@ class Staged:
 
     rows: tuple[pa.Table, ...] = ()
     """Inserted rows: columns named by column id, and ``ROW_ID`` (negative: a new row)."""
+    plain: PlainRows | None = None
+    """More of them; under the write lock only, where nobody looks at them any more."""
     files: tuple[StagedFile, ...] = ()
     dead: Mapping[int, pa.Array] = field(default_factory=dict)
     """Positions deleted by file id, of committed and staged files."""
@@ -70,10 +72,16 @@ class Staged:
             self.files
             or self.truncated
             or self.written
-            or any(r.num_rows for r in self.rows)
+            or self.kept_rows
             or any(len(p) for p in self.dead.values())
             or len(self.dead_inlined)
         )
+
+    @property
+    def kept_rows(self) -> int:
+        """How many inserted rows are in no file."""
+        plain = 0 if self.plain is None else len(self.plain.ids)
+        return plain + sum(int(r.num_rows) for r in self.rows)
 
     @property
     def paths(self) -> list[str]:
@@ -82,7 +90,7 @@ class Staged:
 
     @property
     def inserts(self) -> bool:
-        return bool(self.files) or any(r.num_rows for r in self.rows)
+        return bool(self.files or self.kept_rows)
 
     @property
     def deletes(self) -> bool:
@@ -264,13 +272,6 @@ def numbered(count: int, kept: pa.Array | None, new_id: Callable[[], int] | None
     if kept is None:
         return pa.repeat(pa.scalar(-1, pa.int64()), count)
     return pc.fill_null(kept.cast(pa.int64()), -1)
-
-
-def too_many(table: Table, staged: Staged, limit: int) -> bool:
-    """Whether the staged rows do not go into the catalog."""
-    count = sum(rows.num_rows for rows in staged.rows)
-    few = count <= limit and can_inline(table.columns)
-    return bool(count) and not (few and all(has_texts(r, table.columns) for r in staged.rows))
 
 
 _FAMILIES = (

@@ -375,7 +375,7 @@ class Transaction(Restructuring):
     def _fitting(self, number: int, staged: Staged) -> Staged:
         table = self._state.structure.by_id(number)
         assert table is not None
-        few = not staging.too_many(table, staged, self._lake.settings.inline_row_limit)
+        few = not row_files.too_many(table, staged, self._lake.settings.inline_row_limit)
         return staged if few else self._in_files(table, staged)
 
     def _filed(self, table: Table, staged: Staged) -> Staged:
