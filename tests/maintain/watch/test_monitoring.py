@@ -37,6 +37,10 @@ JOINED = (
 )
 
 
+def committed(lake: Lake, version: int) -> float:
+    return next(v.time.timestamp() for v in lake.history() if v.version == version)
+
+
 def test_a_report_is_true_in_every_field(shop: Lake) -> None:
     started = time.time()
     first = shop.create_stream_table("totals", JOINED, refresh_mode="DIFFERENTIAL")
@@ -195,10 +199,13 @@ def test_listings(shop: Lake) -> None:
     assert (best.is_topk, best.topk_limit, best.topk_order_by) == (True, 1, "total DESC, region")
     assert totals.last_error is None
     assert totals.frontier == shop._streams.get("totals").frontier
+    assert totals.data_time == best.data_time == committed(shop, shop.version)
     shop.sql("INSERT INTO orders VALUES (4, 'bob', 100)")
     time.sleep(0.05)
     best, totals = shop.stream_tables()
     assert 0.05 <= totals.staleness < 600
+    assert totals.data_time == committed(shop, totals.frontier["orders"])
+    assert best.data_time == committed(shop, shop.version)
     assert best.staleness == 0.0, "its own source has not moved yet"
     refreshed(shop, "totals", "DIFFERENTIAL")
     best, totals = shop.stream_tables()
@@ -216,6 +223,9 @@ def test_listings(shop: Lake) -> None:
         .to_pylist()
     )
     assert read == [{"name": "best", "is_topk": True, "seen": best.frontier["totals"]}]
+    told = shop.sql("SELECT data_time FROM trickle.stream_tables WHERE name = 'totals'").toArrow()
+    assert told.column(0)[0].as_py().timestamp() == totals.data_time
+    assert totals.data_time == committed(shop, shop.version)
     history = (
         shop.sql(
             "SELECT effective_mode, delta_rows['orders'] AS changed, sources['orders'].after AS after "

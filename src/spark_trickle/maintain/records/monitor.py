@@ -101,6 +101,9 @@ class StreamTableInfo:
     fast_path_reason: str = ""
     fast_path_plan: str | None = None
     """What is computed of a changed row and of a group, if the query allows it."""
+    data_time: float | None = None
+    """When the version was committed that the contents are known to be right at: the lake's newest, or
+    the frontier's if a change waits; no later than the clock of temporal filters. None: not filled."""
 
     def __repr__(self) -> str:
         late = f"{self.staleness:.0f} s behind" if self.staleness else "up to date"
@@ -131,6 +134,7 @@ def describe(
 ) -> StreamTableInfo:
     """The record for people; ``compiled`` is None when the query no longer fits its sources."""
     names = graph.read_by(catalog, stream)
+    unseen = _unseen(catalog, stream)
     return StreamTableInfo(
         stream.name,
         stream.query,
@@ -140,7 +144,7 @@ def describe(
         stream.status,
         stream.populated,
         {names[source.uuid]: source.version for source in stream.sources},
-        staleness(catalog, stream),
+        _waiting(catalog, unseen),
         *_top(compiled),
         [names[source.uuid] for source in stream.sources],
         [table.name for table in graph.dependents(known, stream.uuid)],
@@ -152,6 +156,7 @@ def describe(
         next_due,
         lease_holder,
         *_fast_path(stream, compiled, refused),
+        _data_time(catalog, stream, unseen),
     )
 
 
@@ -191,16 +196,40 @@ def _top(compiled: CompiledQuery | None) -> tuple[bool, int | None, str | None]:
 
 def staleness(catalog: Catalog, stream: StreamTable) -> float:
     """How long the oldest change that the contents do not reflect has been there."""
-    behind = [source.version for source in stream.sources if _changed_since(catalog, source)]
-    if not behind:
+    return _waiting(catalog, _unseen(catalog, stream))
+
+
+def _unseen(catalog: Catalog, stream: StreamTable) -> int | None:
+    """The version of the frontier after which a source changed; None if none has."""
+    behind = (source.version for source in stream.sources if _changed_since(catalog, source))
+    return min(behind, default=None)
+
+
+def _waiting(catalog: Catalog, unseen: int | None) -> float:
+    if unseen is None:
         return 0.0
+    found = _snapshot_time(catalog, "WHERE snapshot_id > ? ORDER BY snapshot_id", unseen)
+    return 0.0 if found is None else max(0.0, time.time() - found)
+
+
+def _data_time(catalog: Catalog, stream: StreamTable, unseen: int | None) -> float | None:
+    if not stream.populated:
+        return None
+    if unseen is None:
+        found = _snapshot_time(catalog, "ORDER BY snapshot_id DESC")
+    else:
+        found = _snapshot_time(catalog, "WHERE snapshot_id = ?", unseen)
+    if found is None or stream.clock is None:
+        return found
+    return min(found, stream.clock / 1e6)
+
+
+def _snapshot_time(catalog: Catalog, which: str, *values: int) -> float | None:
     with catalog.reading() as connection:
         rows = connection.execute(
-            "SELECT snapshot_time FROM ducklake_snapshot WHERE snapshot_id > ? "
-            "ORDER BY snapshot_id LIMIT 1",
-            (min(behind),),
+            f"SELECT snapshot_time FROM ducklake_snapshot {which} LIMIT 1", values
         )
-    return max(0.0, time.time() - moment_of(rows[0][0]))
+    return moment_of(rows[0][0]) if rows else None
 
 
 def _changed_since(catalog: Catalog, source: Dependency) -> bool:
@@ -245,6 +274,7 @@ _TABLE = pa.schema(
         ("fast_path", pa.bool_()),
         ("fast_path_reason", pa.string()),
         ("fast_path_plan", pa.string()),
+        ("data_time", pa.timestamp("us", "UTC")),
     ]
 )
 _VERSIONS = pa.struct([("before", pa.int64()), ("after", pa.int64())])
@@ -282,6 +312,7 @@ def tables_relation(tables: Sequence[StreamTableInfo]) -> pa.Table:
             "frontier": list(table.frontier.items()),
             "last_refresh_at": _moment(table.last_refresh_at),
             "next_due": _moment(table.next_due),
+            "data_time": _moment(table.data_time),
         }
         for table in tables
     ]
