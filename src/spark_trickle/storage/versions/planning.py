@@ -103,9 +103,10 @@ class Planner:
     ) -> list[DataFile]:
         self._load_stats(connection, [r.id for r in rows])
         self.load_names(connection, {r.mapping for r in rows if r.mapping is not None})
-        renamed = any(row.renamed is not None for row in rows)
-        names = Names.of(named_columns(connection, table.id) if renamed else ())
-        moved, none = names.moved(table.columns), positions.EMPTY
+        moved: Moved = ()
+        if any(row.renamed is not None for row in rows):
+            moved = Names.of(named_columns(connection, table.id)).moved(table.columns)
+        none = positions.EMPTY
         return [self._file(table, r, version, dead.get(r.id, none), moved) for r in rows]
 
     def _file(
