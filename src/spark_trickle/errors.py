@@ -146,6 +146,10 @@ class QuarantineWarning(UserWarning):
     or were damaged since."""
 
 
+class SuspendedWarning(UserWarning):
+    """An IMMEDIATE stream table was read that is suspended: it does not follow its sources."""
+
+
 class NoticeWarning(UserWarning):
     """What PostgreSQL would tell as a NOTICE: something was done that was not asked for by name."""
 

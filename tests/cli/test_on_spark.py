@@ -50,6 +50,17 @@ def test_rows_and_refreshes(here: Path) -> None:
     assert "NO_DATA" in run("history", "good", cwd=here).out
 
 
+def test_warnings_name_no_place_in_the_code(here: Path) -> None:
+    text = (
+        "CREATE STREAM TABLE s REFRESH MODE IMMEDIATE AS SELECT a FROM t;"
+        "ALTER STREAM TABLE s SUSPEND; SELECT * FROM s"
+    )
+    ran = run("sql", text, cwd=here)
+    assert ran.code == 0, ran.err
+    told = "it does not follow its sources; run ALTER STREAM TABLE s RESUME"
+    assert f"warning: stream table s is suspended: {told}" in ran.err.splitlines()
+
+
 def test_odd_names_are_refreshed_and_drawn(here: Path) -> None:
     text = "CREATE STREAM TABLE `a, b+` AS SELECT a FROM t; ALTER TABLE t RENAME TO `s one.x`"
     assert run("sql", text, cwd=here).code == 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from spark_trickle.cli import bench, monitor, run, serve, streams, upkeep
+from spark_trickle.cli import bench, monitor, output, run, serve, streams, upkeep
 from spark_trickle.cli.answers import answer
 from spark_trickle.cli.opening import DataPathOption, LakeOption, open_lake
 from spark_trickle.cli.outcome import ending
@@ -127,6 +128,7 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """What ``trickle`` runs."""
+    warnings.showwarning = output.warning
     app(prog_name="trickle")
 
 

@@ -122,6 +122,13 @@ def note(words: str) -> None:
     _errors.print(Text(words), style="dim", soft_wrap=True)
 
 
+def warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """In place of ``warnings.showwarning``: without a place in the code, which is not the user's."""
+    _errors.print(
+        Text("warning: ", style="bold yellow").append(str(message), style="default"), soft_wrap=True
+    )
+
+
 @contextmanager
 def working(words: str) -> Iterator[None]:
     """A sign of life on a terminal."""

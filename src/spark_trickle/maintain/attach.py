@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
-from spark_trickle.errors import QuarantineWarning
+from spark_trickle.errors import QuarantineWarning, SuspendedWarning
 from spark_trickle.execute.engine import Engine
 from spark_trickle.maintain.immediate.participant import StreamTableParticipant
 from spark_trickle.maintain.records import streams as records
@@ -26,17 +26,18 @@ def attach(engine: Engine, streams: Callable[[], StreamTables]) -> None:
     """Have statements looked at, and offer the relations of the schema ``trickle``."""
 
     def warn(table: Table) -> None:
-        """Tell who reads a stream table that is out of service."""
+        """Tell who reads a stream table that is not what it promises."""
         streams()  # makes the records on first use
         with engine.catalog.reading() as connection:
-            broken = records.broken(connection)
-        if table.uuid in broken:
-            warnings.warn(
-                f"stream table {table} is out of service: its contents may be wrong or old; "
-                f"run repair_stream_table({str(table)!r})",
-                QuarantineWarning,
-                stacklevel=5,
+            status = records.stopped(connection).get(table.uuid)
+        if status == records.ERROR:
+            told = f"out of service: its contents may be wrong or old; run repair_stream_table({str(table)!r})"
+            warnings.warn(f"stream table {table} is {told}", QuarantineWarning, stacklevel=5)
+        elif status is not None:
+            told = (
+                f"suspended: it does not follow its sources; run ALTER STREAM TABLE {table} RESUME"
             )
+            warnings.warn(f"stream table {table} is {told}", SuspendedWarning, stacklevel=5)
 
     engine.catalog.participants.append(StreamTableParticipant(streams))
     engine.reading = warn

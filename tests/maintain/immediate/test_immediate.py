@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 
 import pytest
 
 import spark_trickle
-from spark_trickle import CommitConflictError, Lake, UnsupportedQueryError
+from spark_trickle import CommitConflictError, Lake, SuspendedWarning, UnsupportedQueryError
 from spark_trickle.maintain.refresh import locally
 
 pytestmark = pytest.mark.spark
@@ -141,9 +142,15 @@ def test_a_failing_expression_names_the_view_and_leaves_nothing(shop: Lake) -> N
 def test_suspend_resume_and_switching_modes(shop: Lake) -> None:
     shop.sql("ALTER STREAM TABLE totals SUSPEND")
     shop.sql("INSERT INTO orders VALUES (4, 'eve', 1)")
-    assert rows(shop, "SELECT * FROM totals") != rows(shop, QUERIES["totals"])
+    with pytest.warns(SuspendedWarning, match="totals is suspended.*totals RESUME"):
+        read = rows(shop, "SELECT * FROM totals")
+    assert read != rows(shop, QUERIES["totals"])
+    with shop.transaction() as tx, pytest.warns(SuspendedWarning):
+        tx.table("totals")
     shop.sql("ALTER STREAM TABLE totals RESUME")
-    check(shop)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SuspendedWarning)
+        check(shop)
     shop.alter_stream_table("totals", refresh_mode="DIFFERENTIAL")
     shop.sql("INSERT INTO orders VALUES (5, 'eve', 1)")
     assert shop.refresh_stream_table("totals").effective_mode == "DIFFERENTIAL"

@@ -16,7 +16,7 @@ import json
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -222,12 +222,16 @@ def create_tables(connection: Connection) -> None:
         create_totals(connection, history(connection, most=_ALL))
 
 
-def broken(connection: Connection) -> frozenset[str]:
-    """The uuids of the stream tables that an error took out of service."""
+def stopped(connection: Connection) -> Mapping[str, str]:
+    """Those whose readers expect more: out of service, or suspended and IMMEDIATE; status by uuid."""
     if not connection.has_table("trickle_stream_table"):
-        return frozenset()
-    found = connection.execute("SELECT uuid FROM trickle_stream_table WHERE status = ?", (ERROR,))
-    return frozenset(uuid for (uuid,) in found)
+        return {}
+    found = connection.execute(
+        "SELECT uuid, status FROM trickle_stream_table "
+        "WHERE status = ? OR (status = ? AND refresh_mode = 'IMMEDIATE')",
+        (ERROR, SUSPENDED),
+    )
+    return dict(found)
 
 
 def load_one(connection: Connection, uuid: str) -> StreamTable | None:
