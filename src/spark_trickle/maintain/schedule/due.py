@@ -43,7 +43,7 @@ class Past:
     """What happened to a stream table; all moments by the clock of the one who asks."""
 
     tried_at: float = -NEVER
-    """When the newest attempt began."""
+    """When the newest attempt began; if it failed, when it ended: a pause is counted from there."""
     seconds: float = 0.0
     """What the newest refresh that computed something took."""
     failures: int = 0

@@ -65,7 +65,7 @@ class Lookout:
         self._seen = -1
         """The version up to which ``_changed`` is complete."""
         self._tried: dict[str, tuple[int, float]] = {}
-        """By stream table: attempts so far, and when the newest began by our own clock."""
+        """By stream table: attempts so far, and when the newest was, by our own clock."""
 
     def signature(self) -> tuple[Any, ...]:
         """Equal as long as nothing happened."""
@@ -96,10 +96,10 @@ class Lookout:
             )
         return Known(version, tuple(tables), tuple(map(planned, tables)), past, leases, names)
 
-    def note_attempt(self, uuid: str, began: float) -> None:
+    def note_attempt(self, uuid: str, at: float) -> None:
         """An attempt of our own, which we need not guess about."""
         tries = self._tried.get(uuid, (0, 0.0))[0]
-        self._tried[uuid] = (tries + 1, began)
+        self._tried[uuid] = (tries + 1, at)
 
     def _pending(self, stream: StreamTable, ids: dict[str, int], oldest: int) -> bool:
         return not stream.populated or any(

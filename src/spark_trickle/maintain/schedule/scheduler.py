@@ -223,9 +223,10 @@ class Scheduler:
     def settle(self, told: Sequence[Told], spent: Spent) -> None:
         """Give the leases back, and say and do what follows from failures."""
         ours = [each for each in told if not each.stream.follows]
-        for stream, report in ((each.stream, each.report) for each in ours):
-            if report.effective_mode != "SKIPPED":
-                self._lookout.note_attempt(stream.uuid, spent.began)
+        for stream, mode in ((each.stream, each.report.effective_mode) for each in ours):
+            if mode != "SKIPPED":
+                ended = spent.began + spent.seconds
+                self._lookout.note_attempt(stream.uuid, ended if mode == "ERROR" else spent.began)
                 self._noted.pop(stream.uuid, None)
         try:
             failures = self._leases.give_back(releases(ours, spent))
