@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_trickle.delta import reserve as reserves
 from spark_trickle.delta.reserve import capacity
 from spark_trickle.maintain.refresh.topk import RankedRow, advance, window
 
-values = st.integers(0, 400)
+values = st.integers(0, 400) | st.integers(0, 3)
 
 
 def _reserve(child: list[int], limit: int, offset: int) -> tuple[Counter[int], bool]:
@@ -29,8 +31,14 @@ def _reserve(child: list[int], limit: int, offset: int) -> tuple[Counter[int], b
     ),
     limit=st.integers(0, 5),
     offset=st.integers(0, 3),
+    size=st.sampled_from((2, 8, reserves.RESERVE)),
 )
-def test_the_result_is_what_sorting_gives(child, steps, limit, offset) -> None:
+def test_the_result_is_what_sorting_gives(child, steps, limit, offset, size) -> None:
+    with patch.object(reserves, "RESERVE", size):
+        _check(child, steps, limit, offset)
+
+
+def _check(child, steps, limit, offset) -> None:
     reserve, whole = _reserve(child, limit, offset)
     result = Counter(sorted(child)[offset : offset + limit])
     for inserts, picks in steps:
@@ -75,6 +83,15 @@ def test_a_dry_reserve_asks_for_a_refill() -> None:
 def test_deleting_what_is_not_there_is_noticed() -> None:
     with pytest.raises(ValueError, match="not hold"):
         advance([RankedRow(0, 1, -2)], 1, 0, whole=True)
+
+
+def test_copies_of_the_last_row_may_lie_behind_the_reserve() -> None:
+    held = [RankedRow(0, 8, 0), RankedRow(1, 3, -9)]
+    outcome = advance(held, 7, 0, whole=False)
+    assert outcome is not None
+    assert (outcome.reserve, outcome.result) == ({1: -3}, {})
+    with pytest.raises(ValueError, match="not hold"):
+        advance([RankedRow(0, 8, -9), RankedRow(1, 3, 0)], 1, 0, whole=False)
 
 
 def test_window_counts_copies() -> None:

@@ -129,6 +129,14 @@ def test_equal_rows_at_the_cut(game: Lake) -> None:
     assert (report.rows_inserted, report.rows_deleted) == (1, 1), "one copy goes, the other stays"
 
 
+def test_more_equal_rows_than_the_reserve_holds(game: Lake) -> None:
+    game.append("scores", [{"id": 9, "player": "p", "points": 1}] * 300)
+    top(game, "SELECT player, points FROM scores ORDER BY points DESC LIMIT 2")
+    game.sql("DELETE FROM scores WHERE points < 6")
+    refreshed(game, "leaders", "TOPK")
+    assert players(game) == ["ada", "bob"]
+
+
 def test_offset(game: Lake) -> None:
     top(game, "SELECT player, points FROM scores ORDER BY points DESC LIMIT 2 OFFSET 1")
     assert players(game) == ["bob", "cid"]

@@ -2,7 +2,8 @@
 
 Law: the reserve R holds the first m rows of the child, m >= offset + limit or R is the whole child.
 A change behind the last row of R cannot touch the result while R holds offset + limit rows; a
-change at or before it is applied to R itself. R is read from the query again only when it runs dry.
+change at or before it is applied to R itself. The child may have more rows that equal the last one
+than R: those are behind it. R is read from the query again only when it runs dry.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ def advance(
     room, dropped = capacity(limit, offset), False
     for entry in in_range:
         after = entry.kept + entry.change
+        if after < 0 and not whole and entry is in_range[-1]:
+            after = 0
         if after < 0:
             raise ValueError("a row was deleted that the reserve does not hold")
         taken = min(after, room)
