@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import spark_trickle
-from spark_trickle import ExecutionError, Lake, Settings, UnsupportedQueryError
+from spark_trickle import CommitConflictError, ExecutionError, Lake, Settings, UnsupportedQueryError
 from spark_trickle.errors import InvariantError
 from spark_trickle.storage.records import TableName
 
@@ -130,6 +130,19 @@ def test_a_state_that_cannot_be_takes_the_table_out_of_service(kept: Lake) -> No
     assert {s.name: s.status for s in kept.stream_tables()}["all_rows"] == "ERROR"
     kept.repair_stream_table("all_rows")
     kept.sql("INSERT INTO t VALUES (5, 'a', 2, 1)")
+    check(kept)
+
+
+@pytest.mark.parametrize("level", spark_trickle.transaction.LEVELS)
+def test_who_deletes_a_row_too_late_is_told_of_the_conflict(kept: Lake, level: str) -> None:
+    kept.sql("INSERT INTO t VALUES (6, 'alone', 2, 1)")
+    one, two = kept.transaction(level), kept.transaction(level)
+    for tx in (one, two):
+        tx.sql("DELETE FROM t WHERE id = 6")
+    one.commit()
+    with pytest.raises(CommitConflictError, match="table t lost rows"):
+        two.commit()
+    assert {s.status for s in kept.stream_tables()} == {"ACTIVE"}
     check(kept)
 
 

@@ -139,6 +139,22 @@ def test_a_failing_expression_names_the_view_and_leaves_nothing(shop: Lake) -> N
     check(shop)
 
 
+def test_a_read_that_failed_half_way_leaves_nothing(shop: Lake) -> None:
+    shop.sql("CREATE TABLE notes (text STRING)")
+    best = "SELECT customer, max(amount) AS most FROM orders GROUP BY customer"
+    query = f"SELECT id, 100 / most AS share FROM orders JOIN ({best}) USING (customer)"
+    shop.create_stream_table("shares", query, refresh_mode="IMMEDIATE")
+    with shop.transaction() as tx:
+        tx.sql("INSERT INTO notes VALUES ('a row that nobody follows')")
+        tx.sql("INSERT INTO orders VALUES (8, 'mia', 0)")
+        with pytest.raises(spark_trickle.ExecutionError, match="shares"):
+            tx.sql("SELECT * FROM shares")
+        tx.sql("DELETE FROM orders WHERE id = 8")
+    assert not shop.verify("shares")
+    shop.sql("INSERT INTO orders VALUES (9, 'mia', 4)")
+    assert rows(shop, "SELECT * FROM shares") == rows(shop, query)
+
+
 def test_suspend_resume_and_switching_modes(shop: Lake) -> None:
     shop.sql("ALTER STREAM TABLE totals SUSPEND")
     shop.sql("INSERT INTO orders VALUES (4, 'eve', 1)")

@@ -102,8 +102,18 @@ class Followers:
             return kept
         for name in stream.tables:
             tx.derive(tx.table(name))
-        with tracing.refreshing(stream.name):
-            kept = self._staged(tx, stream, sources, marks, late) if any(marks) else None
+        tx.note(stream.uuid, None)
+        if not any(marks):
+            return None
+        point = tx.savepoint()
+        try:
+            with tracing.refreshing(stream.name):
+                kept = self._staged(tx, stream, sources, marks, late)
+        except BaseException:
+            tx.rollback_to(point)  # the parts that were staged already
+            raise
+        finally:
+            tx.release(point)
         tx.note(stream.uuid, kept)
         return kept
 

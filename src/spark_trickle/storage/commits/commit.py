@@ -63,14 +63,22 @@ class Committer:
     settings: Settings
     structure: Callable[[Connection, int], Structure]
 
+    def on_newest(self, connection: Connection, work: Work) -> Work:
+        """The work on top of the newest version; CommitConflictError if others got in its way."""
+        latest = latest_ids(connection).version
+        reach("locked")
+        if latest == work.base:
+            return work
+        others = conflicts.check(connection, work.base, claims(work))
+        return replace(work, staged=self._moved(connection, work, latest, others))
+
     def commit(self, connection: Connection, work: Work) -> int:
-        """The new version; without changes to the lake, the version that is there."""
+        """The new version; without changes to the lake, the version that is there.
+
+        ``work``: on top of the newest version.
+        """
         ids = latest_ids(connection)
         latest = ids.version
-        reach("locked")
-        if latest > work.base:
-            others = conflicts.check(connection, work.base, claims(work))
-            work = replace(work, staged=self._moved(connection, work, latest, others))
         if work.changes_lake:
             ids.version += 1
             self._write(connection, work, ids, latest)

@@ -348,6 +348,7 @@ class Transaction(Restructuring):
                 alone()
             if work is None or moved or alone is not None:
                 work = self._work(message)
+            work = self._lake.committer().on_newest(connection, work)
             late = self._under_lock(connection)
             said = (*work.records, *(r for each in late for r in each.records))
             work = replace(work, late=self._late, records=said)
@@ -362,8 +363,7 @@ class Transaction(Restructuring):
         return version
 
     def _under_lock(self, connection: Connection) -> list[Late]:
-        newest = self._lake.version()
-        late = [each.under_lock(self, connection, newest) for each in self.participants]
+        late = [p.under_lock(self, connection, self._lake.version()) for p in self.participants]
         self._late = {i: self._fitting(i, s) for each in late for i, s in each.staged.items()}
         self._sync(self._late)
         return late
