@@ -22,6 +22,7 @@ from spark_trickle.statements.read import (
 )
 from spark_trickle.statements.stream import StreamStatement
 from spark_trickle.statements.text.parameters import Arguments, told_in
+from spark_trickle.statements.text.splices import quoted
 from spark_trickle.storage.records import Said, TableName
 from spark_trickle.storage.versions.transaction import Record, Transaction
 
@@ -130,13 +131,17 @@ class LakeTransaction:
         return self._engine.append(self._state, TableName.of(name), data)
 
     def table(self, name: str) -> DataFrame:
-        """The table with the transaction's own writes.
+        """The table or view with the transaction's own writes.
 
         >>> tx.table("orders").count()
         """
         self._begin_statement()
-        table = self._state.table(TableName.of(name))
-        return self._engine.scan(self._state.scan(table))
+        where = TableName.of(name)
+        if self._tx.view(where) is not None:
+            text = f"SELECT * FROM {quoted(where.schema)}.{quoted(where.name)}"
+            found: DataFrame = self._statement(text, read_statement(text, "spark"))
+            return found
+        return self._engine.scan(self._state.scan(self._state.table(where)))
 
     def savepoint(self) -> SavepointHandle:
         """A point to go back to: by its ``rollback()``, or as a ``with`` block that an error leaves.

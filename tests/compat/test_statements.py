@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_trickle import Lake, UserError
+from spark_trickle import CommitConflictError, Lake, TrickleError, UserError
 from spark_trickle.sql.postgres import in_schema
 from support.pgivm import Twins
 from support.postgres import server
@@ -47,6 +47,32 @@ def test_transactions_in_a_text(dry_lake: Lake) -> None:
             run(wrong)
     with pytest.raises(UserError, match="before any statement"):
         run("BEGIN; INSERT INTO t VALUES (8); SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+
+
+@pytest.mark.spark
+def test_half_a_statement_is_not_left_in_a_transaction(lake: Lake) -> None:
+    lake.sql("CREATE TABLE t (i INT NOT NULL)")
+    with lake.transaction() as tx:
+        for wrong in (
+            "INSERT INTO t VALUES (2) RETURNING 1 / (i - 2)",
+            "WITH n AS (INSERT INTO t VALUES (2) RETURNING i) INSERT INTO t SELECT NULL FROM n",
+        ):
+            with pytest.raises(TrickleError):
+                tx.sql(wrong, dialect="postgres")
+        tx.sql("INSERT INTO t VALUES (1)", dialect="postgres")
+    assert lake._catalog.scan("t").rows == 1
+
+
+@pytest.mark.spark
+def test_a_serializable_transaction_has_read_what_a_view_reads(lake: Lake) -> None:
+    lake.sql("CREATE TABLE t (i INT); CREATE TABLE u (i INT)")
+    lake.sql("CREATE VIEW largest AS SELECT max(i) AS i FROM t")
+    tx = lake.transaction("SERIALIZABLE")
+    tx.sql("SELECT * FROM largest", dialect="postgres")
+    tx.sql("INSERT INTO u VALUES (1)")
+    lake.sql("INSERT INTO t VALUES (1)")
+    with pytest.raises(CommitConflictError, match="table t got new rows"):
+        tx.commit()
 
 
 def test_public_is_the_lakes_own_schema_whatever_is_used(dry_lake: Lake) -> None:

@@ -188,6 +188,8 @@ def test_transactions_see_their_own_writes(shop):
     with shop.transaction() as tx:
         tx.sql("INSERT INTO orders SELECT id + 10, customer, amount FROM orders")
         assert tx.table("orders").count() == 6
+        tx.sql("CREATE VIEW sixth AS SELECT count(*) AS n FROM orders")
+        assert answer(tx.table("sixth")) == [(6,)]
         assert tx.sql("UPDATE orders SET customer = 'eve' WHERE id IN (1, 11)") == 2
         assert tx.sql("DELETE FROM orders WHERE id IN (2, 12)") == 2
         with pytest.raises(BindError):

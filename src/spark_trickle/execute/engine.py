@@ -36,6 +36,7 @@ from spark_trickle.storage.records import (
     TableName,
 )
 from spark_trickle.storage.versions.transaction import Transaction
+from spark_trickle.storage.versions.whole import whole
 
 if TYPE_CHECKING:
     from spark_trickle.execute.dml.modify import Target
@@ -168,14 +169,8 @@ class Engine:
         tx = state.tx
         for participant in tx.participants:
             participant.before_write(tx, statement)
-        savepoint = tx.savepoint()
-        try:
-            answer = self._changed(sql, statement, state)
-        except BaseException:
-            tx.rollback_to(savepoint)
-            raise
-        tx.release(savepoint)
-        return answer
+        with whole(tx):
+            return self._changed(sql, statement, state)
 
     def _changed(
         self, sql: str, statement: ChangingStatement | ddl.Ddl, state: TransactionState

@@ -29,6 +29,7 @@ from spark_trickle.statements import parse as ast
 from spark_trickle.statements.dialect import translated
 from spark_trickle.statements.read import PostgresStatement
 from spark_trickle.storage.records import DEFAULT_SCHEMA, ScanPlan, Table, TableName
+from spark_trickle.storage.versions.whole import whole
 
 Modifying = exp.Insert | exp.Update | exp.Delete
 _OURS = "trickle"
@@ -61,7 +62,7 @@ class Before(TransactionState):
     def __init__(
         self, state: TransactionState, tables: Iterator[tuple[str, str]], used: str
     ) -> None:
-        super().__init__(state.catalog, state.tx)
+        super().__init__(state.catalog, state.tx, check_reads=state.check_reads)
         self._plans: dict[tuple[int, str], ScanPlan] = {}
         for schema, name in tables:
             try:
@@ -91,7 +92,7 @@ class PostgresRunner:
 
     def run(self) -> Any:
         """A DataFrame of a query or RETURNING, the rows affected, None of DDL."""
-        with self._relations():
+        with self._relations(), whole(self._state.tx):
             tree = self._tree.copy()
             clause = tree.args.get("with_")
             if clause is not None and self._needs_steps(tree):

@@ -48,13 +48,13 @@ class TransactionState:
     def __init__(self, catalog: Catalog, tx: Transaction, *, check_reads: bool = False) -> None:
         self.catalog = catalog
         self.tx = tx
-        self._check_reads = check_reads
+        self.check_reads = check_reads
 
     def table(self, name: TableName) -> Table:
         return self.tx.table(name)
 
     def scan(self, table: Table, conditions: Conditions = ()) -> ScanPlan:
-        if self._check_reads and table.id >= 0:
+        if self.check_reads and table.id >= 0:
             self.tx.read(table)
         for participant in self.tx.participants:
             participant.before_read(self.tx, table)

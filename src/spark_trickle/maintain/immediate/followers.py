@@ -33,6 +33,7 @@ from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.storage.records import Table
 from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.transaction import Transaction
+from spark_trickle.storage.versions.whole import whole
 
 BY_DELTA = Choice("DIFFERENTIAL", "COMMIT", "its sources were written")
 ANEW = Choice("FULL", "COMMIT", "more than half of its sources' rows were written")
@@ -105,15 +106,8 @@ class Followers:
         tx.note(stream.uuid, None)
         if not any(marks):
             return None
-        point = tx.savepoint()
-        try:
-            with tracing.refreshing(stream.name):
-                kept = self._staged(tx, stream, sources, marks, late)
-        except BaseException:
-            tx.rollback_to(point)  # the parts that were staged already
-            raise
-        finally:
-            tx.release(point)
+        with tracing.refreshing(stream.name), whole(tx):
+            kept = self._staged(tx, stream, sources, marks, late)
         tx.note(stream.uuid, kept)
         return kept
 
