@@ -224,10 +224,18 @@ def test_conflicts(shop):
     with pytest.raises(CommitConflictError, match="customer"):
         tx.commit()
     assert shop.table("orders").count() == 2
+    tx = shop.transaction(isolation="SERIALIZABLE")
+    tx.sql("INSERT INTO orders VALUES (51, 'ada', 1)")
+    mark = tx.savepoint()
+    tx.sql("SELECT * FROM ref.customer")
+    mark.rollback()
+    shop.sql("INSERT INTO ref.customer VALUES ('new', 'Oslo')")
+    with pytest.raises(CommitConflictError, match="customer"):
+        tx.commit()
     with shop.transaction() as tx:
         tx.sql("INSERT INTO orders SELECT 50, name, 1 FROM ref.customer")
         shop.sql("INSERT INTO ref.customer VALUES ('newer', 'Bonn')")
-    assert shop.table("orders").count() == 5
+    assert shop.table("orders").count() == 6
 
 
 @pytest.mark.parametrize(

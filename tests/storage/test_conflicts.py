@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_trickle.errors import AlreadyExistsError, CommitConflictError, NotFoundError
+from spark_trickle.errors import AlreadyExistsError, CommitConflictError, NotFoundError, UserError
 from spark_trickle.storage.catalog.catalog import Catalog
 from spark_trickle.storage.commits.moving import Mover
 from spark_trickle.storage.read.reader import read_scan
@@ -399,7 +399,11 @@ def test_savepoints_and_rollback_leave_nothing(lake: Catalog, location: tuple[st
     assert tx.scan("t").rows == 14
     assert [t.name for t in tx.tables()] == ["other", "t"]
     insert_file(tx)
+    later = tx.savepoint()
     tx.rollback_to(mark)
+    tx.savepoint()
+    with pytest.raises(UserError, match="the savepoint is gone"):
+        tx.rollback_to(later)
     tx.commit()
     assert {p for p, _ in lake.files.list(lake.data_path)} == files
     tx = lake.begin()

@@ -35,8 +35,8 @@ from spark_trickle.storage.records import (
     Table,
     TableName,
 )
+from spark_trickle.storage.versions.savepoints import whole
 from spark_trickle.storage.versions.transaction import Transaction
-from spark_trickle.storage.versions.whole import whole
 
 if TYPE_CHECKING:
     from spark_trickle.execute.dml.modify import Target

@@ -29,7 +29,7 @@ from spark_trickle.statements import parse as ast
 from spark_trickle.statements.dialect import translated
 from spark_trickle.statements.read import PostgresStatement
 from spark_trickle.storage.records import DEFAULT_SCHEMA, ScanPlan, Table, TableName
-from spark_trickle.storage.versions.whole import whole
+from spark_trickle.storage.versions.savepoints import whole
 
 Modifying = exp.Insert | exp.Update | exp.Delete
 _OURS = "trickle"

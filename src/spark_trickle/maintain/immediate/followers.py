@@ -31,9 +31,9 @@ from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.watch import tracing
 from spark_trickle.sources.lake_table import LakeTable
 from spark_trickle.storage.records import Table
+from spark_trickle.storage.versions.savepoints import whole
 from spark_trickle.storage.versions.staging import Staged
 from spark_trickle.storage.versions.transaction import Transaction
-from spark_trickle.storage.versions.whole import whole
 
 BY_DELTA = Choice("DIFFERENTIAL", "COMMIT", "its sources were written")
 ANEW = Choice("FULL", "COMMIT", "more than half of its sources' rows were written")

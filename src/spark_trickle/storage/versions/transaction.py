@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_trickle.errors import CommitConflictError, InternalError, TrickleError
+from spark_trickle.errors import CommitConflictError, TrickleError
 from spark_trickle.storage.catalog.database import Connection
 from spark_trickle.storage.commits import rebase
 from spark_trickle.storage.commits.commit import Record, Work, latest_ids
@@ -25,20 +25,19 @@ from spark_trickle.storage.records import (
     NewFile,
     Positions,
     Said,
-    Savepoint,
     ScanPlan,
     Table,
 )
 from spark_trickle.storage.versions import row_files, staging
 from spark_trickle.storage.versions.deaths import DeathFile
-from spark_trickle.storage.versions.restructuring import Restructuring
+from spark_trickle.storage.versions.savepoints import Savepoints
 from spark_trickle.storage.versions.staging import Owned, Staged, StagedFile, may_stand
 from spark_trickle.storage.versions.state import TableLike, WritableCatalog
 
 __all__ = ["Connection", "Record", "Transaction"]
 
 
-class Transaction(Restructuring):
+class Transaction(Savepoints):
     """Made by ``Catalog.begin``. Several threads may stage rows at once, each of its own tables."""
 
     base: int
@@ -55,7 +54,6 @@ class Transaction(Restructuring):
         """For what is read, changed and put back."""
         self._seen: dict[int, ScanPlan] = {}
         """Tables at the base, as they were first scanned."""
-        self._savepoints: list[rebase.Progress] = []
         self._owned = Owned(lake.files)
         self._late: Mapping[int, Staged] = {}
         self.said = Said(author=lake.settings.author)
@@ -260,9 +258,10 @@ class Transaction(Restructuring):
 
             states = [
                 rebase.moved(state, self._before, structure, move)
-                for state in (*self._savepoints, self._state)
+                for state in (*self._savepoints.values(), self._state)
             ]
-        *self._savepoints, self._state = states
+        *moved, self._state = states
+        self._savepoints = dict(zip(self._savepoints, moved, strict=True))
         self._before, self.base, self._seen = structure, newest, {}
         return True
 
@@ -284,21 +283,6 @@ class Transaction(Restructuring):
         """
         self._open()
         self._state = replace(self._state, records=(*self._state.records, callback))
-
-    def savepoint(self) -> Savepoint:
-        self._savepoints.append(self._state)
-        return Savepoint(len(self._savepoints) - 1)
-
-    def release(self, savepoint: Savepoint) -> None:
-        """Forget the savepoint and later ones; what was done since stays."""
-        del self._savepoints[savepoint.token :]
-
-    def rollback_to(self, savepoint: Savepoint) -> None:
-        """Forget everything after the savepoint; it can be used again, later ones cannot."""
-        if savepoint.token >= len(self._savepoints):
-            raise InternalError("the savepoint is gone: an earlier one was rolled back to")
-        del self._savepoints[savepoint.token + 1 :]
-        self._state = self._savepoints[savepoint.token]
 
     def rollback(self) -> None:
         """Forget everything and remove the files this transaction was told about."""
