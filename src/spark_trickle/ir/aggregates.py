@@ -241,11 +241,11 @@ def _trues_and_falses(
 
 
 def _counting(name: str, tests: list[exp.Expression], condition: exp.Expression | None) -> Term:
-    if condition is not None:
-        tests = [*tests, condition]
     one: exp.Expression = exp.Literal.number(1)
     if tests:
         one = _when(conjunction(tests), one, exp.Literal.number(0))
+    if condition is not None:  # before the argument, which may fail on rows that do not count
+        one = _when(condition, one, exp.Literal.number(0))
     return Term(name, one, BIGINT, counts=True)
 
 

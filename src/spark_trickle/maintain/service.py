@@ -304,7 +304,7 @@ class StreamTables:
 
     def described(self) -> list[StreamTableInfo]:
         """All stream tables, for people."""
-        return overview(self._catalog, self._refresher.compile, self.fast.why_not)
+        return overview(self._catalog, self._refresher.compile, self.fast.obstacles)
 
     def look(self) -> tuple[Known, Observed]:
         """What a scheduler would know now, and what is to be told of it."""

@@ -199,8 +199,57 @@ def test_too_many_groups_take_the_ordinary_path_and_say_so(tmp_path: Path, spark
         report = lake.refresh_history("s")[0]
         assert report.effective_mode == "IMMEDIATE"
         assert report.reason.startswith("CARDINALITY: 50 groups")
-        assert not lake.stream_tables()[0].fast_path
         assert rows(lake, "SELECT * FROM s") == rows(lake, query)
+        settings = Settings(fast_path_bytes=20_000)
+        with spark_trickle.connect(tmp_path / "lake", spark=spark, settings=settings) as other:
+            for each in (lake, other):  # whoever committed
+                (info,) = each.stream_tables()
+                assert (info.fast_path, info.fast_path_reason[:11]) == (False, "CARDINALITY")
+
+
+def test_one_that_a_slower_one_reads_is_kept_like_it_and_says_so(kept: Lake) -> None:
+    kept.create_stream_table("asked", "SELECT count(*) AS c FROM totals", fast_path=True)
+    join = "SELECT large.k, c FROM large JOIN asked ON large.s > asked.c"
+    kept.create_stream_table("joined", join, refresh_mode="IMMEDIATE")
+    try:
+        kept.sql("INSERT INTO t VALUES (4, 'a', 2, 100)")
+        newest = kept.refresh_history("large")[0]
+        assert (newest.effective_mode, newest.reason[:13]) == ("IMMEDIATE", "SLOWER_READER")
+        infos = {info.name: info for info in kept.stream_tables()}
+        for name in ("large", "asked"):
+            assert not infos[name].fast_path
+            assert "joined reads it" in infos[name].fast_path_reason
+        assert infos["totals"].fast_path
+        kept.sql("ALTER STREAM TABLE joined SUSPEND")
+        infos = {info.name: info for info in kept.stream_tables()}
+        assert infos["large"].fast_path
+    finally:
+        kept.drop_stream_table("joined")
+        kept.drop_stream_table("asked")
+    kept.sql("INSERT INTO t VALUES (4, 'a', 2, 100)")
+    check(kept)
+
+
+def test_a_suspended_one_is_not_folded_into(kept: Lake) -> None:
+    kept.sql("ALTER STREAM TABLE large SUSPEND")
+    (info,) = (info for info in kept.stream_tables() if info.name == "large")
+    assert (info.fast_path, info.fast_path_reason[:9]) == (False, "SUSPENDED")
+    kept.sql("ALTER STREAM TABLE large RESUME")
+    kept.sql("INSERT INTO t VALUES (4, 'a', 2, 100)")
+    check(kept)
+
+
+def test_rows_that_a_filter_of_an_aggregate_leaves_out_cannot_fail(kept: Lake) -> None:
+    query = (
+        "SELECT k, count(n DIV id) FILTER (WHERE id <> 0) AS c, "
+        "bool_or(d / id > 3) FILTER (WHERE id <> 0) AS a FROM t GROUP BY k"
+    )
+    kept.create_stream_table("parts", query, refresh_mode="IMMEDIATE")
+    kept.sql("INSERT INTO t VALUES (0, 'a', 2, 1), (0, 'b', 2, NULL)")
+    assert kept.refresh_history("parts")[0].effective_mode == "FAST_PATH"
+    assert rows(kept, "SELECT * FROM parts") == rows(kept, query)
+    kept.drop_stream_table("parts")
+    kept.sql("DELETE FROM t WHERE id = 0")
 
 
 WRITER = """

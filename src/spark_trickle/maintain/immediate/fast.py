@@ -9,7 +9,7 @@ slower one has to follow in the same commit is kept like that one.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -75,24 +75,31 @@ class FastPaths:
         self._sources: dict[str, tuple[Table, Table]] = {}
         self._memories: dict[str, Memory] = {}
         self._too_large: dict[str, tuple[int, NoFastPath]] = {}
-        self._refused: dict[str, NoFastPath] = {}
 
     # Before the lock
 
-    def choose(self, tx: Transaction, streams: Sequence[StreamTable]) -> list[Follower]:
-        """Those that the transaction's writes reach and that can be folded, in order."""
+    def choose(
+        self, tx: Transaction, streams: Sequence[StreamTable], refused: dict[str, NoFastPath]
+    ) -> list[Follower]:
+        """Those that the transaction's writes reach and that can be folded, in order.
+
+        ``refused`` gets the reasons of those that could be folded and are not this time.
+        """
         found: dict[str, Follower] = {}
         known: dict[object, ChangePlan] = {}
         wanted = reached(tx, [stream for stream in streams if stream.followed])
         late = behind(self._catalog, [stream.uuid for stream in wanted])
         for stream in wanted:
-            follower = None if stream.uuid in late else self._follower(tx, stream, known)
-            if follower is not None:
-                found[stream.uuid] = follower
+            if stream.uuid not in late:
+                follower = self._follower(tx, stream, known)
+                if isinstance(follower, Follower):
+                    found[stream.uuid] = follower
+                elif follower is not None:
+                    refused[stream.uuid] = follower
         slower = [s for s in streams if s.follows and s.uuid not in found]
-        while slower:
-            held = [found.pop(s.uuid) for one in slower for s in one.sources if s.uuid in found]
-            slower = [follower.stream for follower in held if follower.stream.follows]
+        for uuid, why in _held([follower.stream for follower in found.values()], slower).items():
+            del found[uuid]
+            refused[uuid] = why
         return list(found.values())
 
     def _follower(
@@ -100,7 +107,7 @@ class FastPaths:
         tx: Transaction,
         stream: StreamTable,
         known: dict[object, ChangePlan],
-    ) -> Follower | None:
+    ) -> Follower | NoFastPath | None:
         """``known``: what was found for others of its source, under the same names."""
         folder = self._folder(stream)
         if isinstance(folder, NoFastPath):
@@ -116,14 +123,13 @@ class FastPaths:
         rows = changes.inserted_rows + changes.deleted_rows
         if rows > self._limits.worked_rows or changes.bytes > self._limits.searched_bytes:
             reason = f"{rows} changed rows in {changes.bytes >> 20} MB of files are for Spark"
-            self._refused[stream.uuid] = NoFastPath("MANY_CHANGES", reason)
-            return None
+            return NoFastPath("MANY_CHANGES", reason)
         segment = tx.find(stream.segments[0].uuid)
         if segment is None:
             raise began_meanwhile(stream)
         memory = self._memory(stream, folder, segment, result, tx.base)
-        if memory is None:
-            return None
+        if isinstance(memory, NoFastPath):
+            return memory
         return Follower(stream, folder, source, tx.staged(source), changes, memory)
 
     def _folder(self, stream: StreamTable) -> Folder | NoFastPath:
@@ -155,31 +161,58 @@ class FastPaths:
 
     def _memory(
         self, stream: StreamTable, folder: Folder, segment: Table, result: Table, version: int
-    ) -> Memory | None:
-        """The groups in memory; None if they are too many, which is found out without reading them."""
+    ) -> Memory | NoFastPath:
+        """The groups in memory, unless they are too many, which is found out without reading them."""
         memory = self._memories.get(stream.uuid)
-        if memory is not None and (memory.segment, memory.result) == (segment, result):
-            count = len(memory.groups.at)
+        if memory is None or (memory.segment, memory.result) != (segment, result):
+            memory = Memory(folder, segment, result)
+        refused = self._too_many(stream, memory, version)
+        if refused is None:
+            self._memories[stream.uuid] = memory
         else:
+            self._memories.pop(stream.uuid, None)
+        return refused or memory
+
+    def _too_many(self, stream: StreamTable, memory: Memory, version: int) -> NoFastPath | None:
+        if memory.version >= 0:
+            count = len(memory.groups.at)
+        else:  # nothing was read yet
             judged = self._too_large.get(stream.uuid)
             if judged is not None and version < judged[0] + RECHECKED:
-                return None
-            memory = Memory(folder, segment, result)
-            count = self._catalog.scan(segment, version).rows
-        needed = estimated_bytes(count, (segment, result))
-        if needed > self._budget:
-            reason = f"{count} groups take about {needed >> 20} MB, and {self._budget >> 20} MB are allowed"
-            self._too_large[stream.uuid] = version, NoFastPath("CARDINALITY", reason)
-            self._memories.pop(stream.uuid, None)
+                return judged[1]
+            count = self._catalog.scan(memory.segment, version).rows
+        needed = estimated_bytes(count, (memory.segment, memory.result))
+        if needed <= self._budget:
+            self._too_large.pop(stream.uuid, None)
             return None
-        self._too_large.pop(stream.uuid, None)
-        self._memories[stream.uuid] = memory
-        return memory
+        reason = (
+            f"{count} groups take about {needed >> 20} MB, and {self._budget >> 20} MB are allowed"
+        )
+        refused = NoFastPath("CARDINALITY", reason)
+        self._too_large[stream.uuid] = version, refused
+        return refused
 
-    def why_not(self, stream: StreamTable) -> NoFastPath | None:
-        """Why the newest commit did not fold into a stream table that it could be folded into."""
-        judged = self._too_large.get(stream.uuid)
-        return self._refused.pop(stream.uuid, None) if judged is None else judged[1]
+    def obstacles(self, streams: Sequence[StreamTable]) -> dict[str, NoFastPath]:
+        """Why commits do not fold into those whose queries allow it, whoever committed until now."""
+        followed = [stream for stream in streams if stream.followed]
+        plain = {s.uuid for s in followed if isinstance(self._folder(s), NoFastPath)}
+        found = {}
+        for stream in followed:
+            refused = None if stream.uuid in plain else self._measured(stream)
+            if refused is not None:
+                found[stream.uuid] = refused
+        slower = [s for s in followed if s.follows and (s.uuid in plain or s.uuid in found)]
+        return _held(followed, slower) | found
+
+    def _measured(self, stream: StreamTable) -> NoFastPath | None:
+        folder, result = self._folder(stream), self._catalog.find(stream.uuid)
+        segment = self._catalog.find(stream.segments[0].uuid)
+        if isinstance(folder, NoFastPath) or segment is None or result is None:
+            return None
+        known = self._memories.get(stream.uuid)
+        if known is None or (known.segment, known.result) != (segment, result):
+            known = Memory(folder, segment, result)
+        return self._too_many(stream, known, self._catalog.version())
 
     def prepare(self, tx: Transaction, followers: Sequence[Follower]) -> None:
         """Compute what the changed rows add, as far as it is known before the lock."""
@@ -253,6 +286,24 @@ class FastPaths:
                 memory.moved(newest, after, [(m.rows, m.gone, m.come) for m in moved])
 
         return Late(staged, (record,), done)
+
+
+def _held(streams: Iterable[StreamTable], slower: Sequence[StreamTable]) -> dict[str, NoFastPath]:
+    """Those of the stream tables that slower ones read, which follow the same commits: what they
+    become has to be known before the lock."""
+    waiting, queue = {stream.uuid: stream for stream in streams}, list(slower)
+    found = {}
+    while queue:
+        reader = queue.pop()
+        for read in reader.sources:
+            held = waiting.pop(read.uuid, None)
+            if held is None:
+                continue
+            reason = f"stream table {reader.name} reads it and is not folded in the same commit"
+            found[held.uuid] = NoFastPath("SLOWER_READER", reason)
+            if held.follows:
+                queue.append(held)
+    return found
 
 
 def _breaches(

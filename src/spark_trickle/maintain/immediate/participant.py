@@ -56,14 +56,15 @@ class StreamTableParticipant:
             tx.note(NOTE, [])
             return (_recorder((), set(), written, service),)
         streams = service.followed()
-        folded = service.fast.choose(tx, streams)
+        refused: dict[str, NoFastPath] = {}
+        folded = service.fast.choose(tx, streams, refused)
         for follower in folded:  # what was computed for a read is done anew under the lock
             for table in (follower.memory.segment, follower.memory.result):
                 if tx.staged(table) is not None:
                     tx.derive(table)
         late = {follower.stream.uuid for follower in folded}
         kept = service.followers.bring_up(tx, [s for s in streams if s.uuid not in late])
-        kept = [_with_reason(each, service.fast.why_not(each.stream)) for each in kept]
+        kept = [_with_reason(each, refused.get(each.stream.uuid)) for each in kept]
         service.fast.prepare(tx, folded)
         tx.note(NOTE, folded)
         for each in kept:

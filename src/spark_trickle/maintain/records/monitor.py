@@ -17,7 +17,7 @@ from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.maintain.records import graph
 from spark_trickle.maintain.records.fast_paths import fast_path_of
 from spark_trickle.maintain.records.history import RefreshReport
-from spark_trickle.maintain.records.streams import Dependency, StreamTable
+from spark_trickle.maintain.records.streams import ACTIVE, Dependency, StreamTable
 from spark_trickle.sql.bind.clauses.limits import limit_of
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.storage.catalog.catalog import Catalog
@@ -169,6 +169,8 @@ def _fast_path(
     plan = fast_path_of(stream, compiled)
     if isinstance(plan, NoFastPath):
         return False, f"{plan.code}: {plan.reason}", None
+    if stream.status != ACTIVE:
+        return False, f"{stream.status}: it follows no commit", str(plan)
     if refused is not None:
         return False, f"{refused.code}: {refused.reason}", str(plan)
     if stream.refresh_mode == "IMMEDIATE":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
@@ -43,10 +43,11 @@ def looked_at(catalog: Catalog) -> tuple[Known, Observed]:
 def overview(
     catalog: Catalog,
     compile: Compile,
-    why_not: Callable[[StreamTable], NoFastPath | None] = lambda _: None,
+    obstacles: Callable[[Sequence[StreamTable]], Mapping[str, NoFastPath]],
 ) -> list[StreamTableInfo]:
-    """All stream tables, for people; ``why_not``: what was seen of those that could be folded."""
+    """All stream tables, for people; ``obstacles``: why those that could be folded are not."""
     known, now = looked_at(catalog)
+    refused = obstacles(known.tables)
     found = []
     for facts in now.tables:
         compiled = None
@@ -64,7 +65,7 @@ def overview(
                 pending_versions=facts.pending_versions,
                 next_due=facts.next_due,
                 lease_holder=facts.lease.holder,
-                refused=why_not(facts.stream),
+                refused=refused.get(facts.stream.uuid),
             )
         )
     return found
