@@ -35,6 +35,7 @@ from spark_trickle.lower.query import TableNames, lower, lower_delta
 from spark_trickle.normalize.merge import merge
 from spark_trickle.normalize.pipeline import normalize
 from spark_trickle.prove.plans import NotLocal, local_plan
+from spark_trickle.prove.settings import unproven_setting
 from spark_trickle.sql.bind.plan import BoundQuery, bind, columns_of
 from spark_trickle.sql.dialects import TrickleSpark
 from spark_trickle.sql.parse import Parsed, parse_query
@@ -46,9 +47,8 @@ from spark_trickle.sql.types.functions import UNPROVEN_CODE, VOLATILE_CODE, is_v
 _CHANCE = (VOLATILE_CODE, UNPROVEN_CODE, "TABLESAMPLE")
 CLOCK_CODE = "TEMPORAL_FILTER"
 """Of what is refused because the clock decides which rows count."""
-STAGES = ("parsed", "bound", "normalized", "verdict", "segments", "strategy") + (
-    *("fast_path", "delta", "sql"),
-)
+STAGES: tuple[str, ...] = ("parsed", "bound", "normalized", "verdict", "segments", "strategy")
+STAGES += ("fast_path", "delta", "sql")
 
 
 @lru_cache(maxsize=1_000)
@@ -83,7 +83,8 @@ def compile_query(
         if dialect != "spark":
             tree = parse_query(sql, dialect, columns_of(sources)).tree
             sql, dialect = tree.sql(TrickleSpark), "spark"
-        return _compiled(bound, sql, sources, dialect, ansi, temporal)
+        found = _compiled(bound, sql, sources, dialect, ansi, temporal)
+    return replace(found, unproven=unproven_setting(settings or {}))
 
 
 def _compiled(
@@ -133,6 +134,7 @@ class CompiledQuery:
     ansi: bool = True
     timed: tuple[Timed, ...] = ()
     """The sources that parts scan through temporal filters; none if FullOnly."""
+    unproven: str | None = None  # why only Spark may compute it
 
     @cached_property
     def parsed(self) -> Parsed:
@@ -195,6 +197,8 @@ class CompiledQuery:
             return NoFastPath(self.verdict.code, self.verdict.message)
         if self.timed:
             return NoFastPath(CLOCK_CODE, "rows come and go with the clock, without any commit")
+        if self.unproven is not None:
+            return NoFastPath("SETTING", self.unproven)
         return fast_path(self.parts, ansi=self.ansi)
 
     @property
@@ -391,7 +395,6 @@ def explained(compiled: CompiledQuery, stage: str | None) -> str:
     """One stage of a query, or what a reader wants of all of them."""
     if stage is not None:
         return compiled.explain(stage)
-    shown = ("normalized", "verdict", "strategy", "fast_path", "delta", "sql")
-    wanted = shown if compiled.parts else ("normalized", "verdict")
+    shown = ("normalized", "verdict", *(STAGES[5:] if compiled.parts else ()))
     notes = [f"warning: {notice.message}\n" for notice in compiled.warnings]
-    return "\n".join([*notes, *(f"== {s} ==\n{compiled.explain(s)}" for s in wanted)])
+    return "\n".join([*notes, *(f"== {s} ==\n{compiled.explain(s)}" for s in shown)])

@@ -20,6 +20,7 @@ _READ = {
     "spark.sql.groupByAliases": "true",
     "spark.sql.lateralColumnAlias.enableImplicitResolution": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
 }
 """How our binder reads a text."""
 _SWITCHES = ("spark.sql.legacy.", "spark.sql.parser.")

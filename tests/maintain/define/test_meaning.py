@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_trickle
-from spark_trickle import Lake
+from spark_trickle import Lake, UnsupportedQueryError
 from spark_trickle.settings import Settings
 from spark_trickle.spark.sessions.session import SessionHolder
 from support.streams import assert_exact, rows
@@ -41,6 +41,7 @@ def told(spark: SparkSession, **settings: str) -> Iterator[None]:
             spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
+LOSS = {"spark__sql__decimalOperations__allowPrecisionLoss": "false"}
 CASES = {
     "date": (
         "SELECT cast(t AS DATE) AS d, count(*) AS n FROM m GROUP BY cast(t AS DATE)",
@@ -243,3 +244,40 @@ def test_a_session_that_comes_late(tmp_path: Path, spark: SparkSession) -> None:
         lake.sql("INSERT INTO k SELECT 2, TIMESTAMP '2024-01-01 09:00:00'")
         lake.sql("INSERT INTO k VALUES (3, TIMESTAMP '2024-01-01 09:00:00')")
         assert moments(lake) == [1704099600] * 3
+
+
+@pytest.mark.parametrize("mode", ["IMMEDIATE", "DIFFERENTIAL"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, d / e AS q FROM t",
+        "SELECT k, sum(d * e) AS s FROM t GROUP BY k",
+        "SELECT k, count_if(d * e > 0) AS c FROM t GROUP BY k",
+    ],
+)
+def test_decimals_that_keep_their_digits_are_left_to_spark(
+    lake: Lake, query: str, mode: str
+) -> None:
+    with told(lake.spark, **LOSS):
+        lake.sql("CREATE TABLE t (k STRING, d DECIMAL(20,10), e DECIMAL(20,10))")
+        lake.sql("INSERT INTO t VALUES ('a', 1, 3)")
+        lake.create_stream_table("s", query, refresh_mode=mode)
+        lake.sql("INSERT INTO t VALUES ('a', 0.0000000001, 0.0000000003)")
+        if mode != "IMMEDIATE":
+            lake.refresh_stream_table("s")
+        assert lake.refresh_history("s")[0].engine == "spark"
+        assert rows(lake, "s") == sorted(map(tuple, lake.sql(query).collect()), key=repr)
+        assert not lake.stream_tables()[0].fast_path
+        with pytest.raises(UnsupportedQueryError, match="allowPrecisionLoss"):
+            lake.create_stream_table("f", "SELECT count(*) AS c FROM t", fast_path=True)
+
+
+def test_literals_as_wide_as_their_type_are_read_in_another_way(lake: Lake) -> None:
+    with told(lake.spark, spark__sql__legacy__literal__pickMinimumPrecision="false"):
+        lake.sql("CREATE TABLE t (d DECIMAL(38,30))")
+        lake.create_stream_table("s", "SELECT d > 5 AS p FROM t")
+        lake.sql("INSERT INTO t VALUES (5.000000000000000000000000000001)")
+        assert lake.refresh_stream_table("s").effective_mode == "FULL"
+        assert rows(lake, "s") == [(False,)]
+    with told(lake.spark, spark__sql__legacy__literal__pickMinimumPrecision="true"):
+        lake.create_stream_table("u", "SELECT d > 5 AS p FROM t", refresh_mode="IMMEDIATE")

@@ -24,7 +24,6 @@ from spark_trickle.maintain.immediate.moved import MovedRows, moved_rows
 from spark_trickle.maintain.records import own
 from spark_trickle.maintain.records import streams as records
 from spark_trickle.maintain.records.behind import behind, behind_in
-from spark_trickle.maintain.records.fast_paths import fast_path_of
 from spark_trickle.maintain.records.history import Refreshed, RefreshReport, add_histories
 from spark_trickle.maintain.records.streams import StreamTable
 from spark_trickle.maintain.refresh.job import pinned_source
@@ -139,7 +138,7 @@ class FastPaths:
         if known is None or known[0] != made_of:
             found: FastPath
             try:
-                found = fast_path_of(stream, self._refresher.compile(stream))
+                found = self._refresher.compile(stream).fast_path
             except TrickleError as error:
                 found = NoFastPath("QUERY", error.message)
             known = made_of, Folder(found) if isinstance(found, FastPlan) else found

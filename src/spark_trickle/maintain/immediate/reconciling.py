@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from spark_trickle.delta.fast_path import FastPlan
 from spark_trickle.errors import InvariantError
 from spark_trickle.maintain.records.behind import behind
-from spark_trickle.maintain.records.fast_paths import fast_path_of
 from spark_trickle.maintain.records.streams import StreamTable
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ def reconcile(service: StreamTables, stream: StreamTable) -> bool:
 
     One that lacks what others wrote, who keep no stream tables, is made anew.
     """
-    if not isinstance(fast_path_of(stream, service.followers.refresher.compile(stream)), FastPlan):
+    if not isinstance(service.followers.refresher.compile(stream).fast_path, FastPlan):
         return True
     if stream.follows and behind(service.followers.refresher.engine.catalog, {stream.uuid}):
         service.refresh(stream.name)

@@ -15,7 +15,6 @@ from spark_trickle.delta.fast_path import NoFastPath
 from spark_trickle.display import html_facts, html_rows, plural
 from spark_trickle.errors import NotFoundError, SourceChangedError
 from spark_trickle.maintain.records import graph
-from spark_trickle.maintain.records.fast_paths import fast_path_of
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.streams import ACTIVE, Dependency, StreamTable
 from spark_trickle.sql.bind.clauses.limits import limit_of
@@ -166,7 +165,7 @@ def _fast_path(
     """Whether commits fold into a stream table, why, and by which plan."""
     if compiled is None:
         return False, "QUERY: it no longer fits its sources", None
-    plan = fast_path_of(stream, compiled)
+    plan = compiled.fast_path
     if isinstance(plan, NoFastPath):
         return False, f"{plan.code}: {plan.reason}", None
     if stream.status != ACTIVE:

@@ -93,7 +93,8 @@ class Computation:
         names = [column.name for column in part.columns]
         here, stored = None, self.tx.scan(self.stored[part.name].table)
         tables, settings = locally.ScannedTables(self._scan), self.catalog.settings
-        if few(stored, settings.limits) and tables.few(part.plan, settings):
+        proven = self.compiled.unproven is None
+        if proven and few(stored, settings.limits) and tables.few(part.plan, settings):
             here = locally.whole(part.plan, names, tables, ansi=self.compiled.ansi)
         if here is not None:
             here = compared(self.run, stored, here)
@@ -195,7 +196,7 @@ class Computation:
         changed = {s.source for s in scans(delta.nearby) if s.side is Side.DELTA}
         alone = {n: rows for n in changed if isinstance(rows := self._deltas.get(n), pa.Table)}
         rows, most = locally.Near(near, alone), self.catalog.settings.local_rows
-        if not most or rows.rows > most:
+        if self.compiled.unproven is not None or not most or rows.rows > most:
             return None
         found = locally.compute(delta, beside, rows, ansi=self.compiled.ansi)
         if found is not None and locally.doubted():

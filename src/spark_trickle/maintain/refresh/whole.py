@@ -56,7 +56,7 @@ def by_text(
     here, plan = None, compiled.normalized
     full_only = isinstance(compiled.verdict, FullOnly)
     tables = locally.ScannedTables(lambda name, _: pinned[name].relation())
-    small = not full_only and few(stored, run.limits)
+    small = not full_only and compiled.unproven is None and few(stored, run.limits)
     if small and plan is not None and tables.few(plan, engine.settings):
         names = [column.name for column in stored.table.columns]
         here = locally.whole(plan, names, tables, ansi=compiled.ansi)
