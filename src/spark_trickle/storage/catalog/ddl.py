@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from spark_trickle.errors import CommitConflictError
 from spark_trickle.storage.catalog import views
@@ -23,8 +24,10 @@ from spark_trickle.storage.catalog.structure import (
 )
 from spark_trickle.storage.files.types import walk
 from spark_trickle.storage.files.values import can_inline, sql_type, to_text
-from spark_trickle.storage.records import Column, Table
+from spark_trickle.storage.records import Column, Table, View
 
+N = TypeVar("N", Table, View)
+Key = tuple[str, str]
 _VERSIONED = (
     "table",
     "column",
@@ -64,10 +67,9 @@ def apply(
         applied.changes.append(f"dropped_table:{table.id}")
     applied.changes += views.drop_gone(connection, old_views, new_views, ids.version)
     for schema in (old_schemas[i] for i in old_schemas if i not in new_schemas):
-        _drop_schema(connection, schema, latest, ids.version, old)
+        _drop_schema(connection, schema, latest, ids.version, old.keys() | old_views.keys())
         applied.changes.append(f"dropped_schema:{schema.id}")
-    latest = _without_given_up(latest, old, new)
-    latest = replace(latest, views={k: v for k, v in latest.views.items() if v.id in new_views})
+    latest = _without_given_up(latest, (old, new), (old_views, new_views))
     schema_ids = {key: schema.id for key, schema in after.schemas.items()}
     for key, schema in after.schemas.items():
         if schema.id < 0:
@@ -82,20 +84,25 @@ def apply(
         elif table != old[table.id]:
             applied.tables[table.id] = _alter_table(connection, old[table.id], table, latest, ids)
             applied.changes.append(f"altered_table:{table.id}")
-    applied.changes += views.make_new(connection, (old_views, new_views), schema_ids, latest, ids)
+    schemas = schema_ids, after.schemas
+    applied.changes += views.make_new(connection, (old_views, new_views), schemas, latest, ids)
     return applied
 
 
-def _without_given_up(
-    latest: Structure, old: Mapping[int, Table], new: Mapping[int, Table]
-) -> Structure:
-    """The structure without names that this very commit drops or renames: they are free."""
-    kept = {
-        key: table
-        for key, table in latest.tables.items()
-        if table.id not in old or (table.id in new and new[table.id].full_name.key == key)
-    }
-    return replace(latest, tables=kept)
+Changed = tuple[Mapping[int, N], Mapping[int, N]]
+"""Tables or views by id, before and after."""
+
+
+def _without_given_up(latest: Structure, tables: Changed[Table], views: Changed[View]) -> Structure:
+    """The structure without names that this very commit drops or renames: they are free. Names that
+    others gave to what it leaves as it is are not."""
+    return replace(latest, tables=_left(latest.tables, tables), views=_left(latest.views, views))
+
+
+def _left(latest: Mapping[Key, N], changed: Changed[N]) -> dict[Key, N]:
+    old, new = changed
+    named = {i for i in old.keys() & new.keys() if old[i].full_name.key == new[i].full_name.key}
+    return {k: each for k, each in latest.items() if each.id not in old or each.id in named}
 
 
 def _create_schema(
@@ -117,13 +124,12 @@ def _drop_schema(
     schema: Schema,
     latest: Structure,
     version: int,
-    mine: Mapping[int, Table],
+    mine: Collection[int],
 ) -> None:
-    for table in latest.tables.values():
-        if table.schema == schema.name and table.id not in mine:
-            raise CommitConflictError(
-                f"another transaction created table {table} in schema {schema.name}"
-            )
+    there: list[Table | View] = [*latest.tables.values(), *latest.views.values()]
+    for each in there:
+        if each.schema == schema.name and each.id not in mine:
+            raise CommitConflictError(f"another transaction created {each} in schema {schema.name}")
     connection.execute(
         "UPDATE ducklake_schema SET end_snapshot = ? WHERE schema_id = ? AND end_snapshot IS NULL",
         (version, schema.id),
@@ -139,10 +145,8 @@ def _create_table(
 ) -> Table:
     numbers, records = schemas
     key = table.schema.lower()
-    if table.full_name.key in latest.tables or table.full_name.key in latest.views:
-        raise CommitConflictError(f"table {table} was created by another transaction")
-    if numbers[key] >= 0 and records[key].id >= 0 and key not in latest.schemas:
-        raise CommitConflictError(f"schema {table.schema} was dropped by another transaction")
+    _not_taken(table, latest)
+    views.schema_there(records[key], latest)
     made = replace(table, id=ids.next_catalog(), schema_version=ids.schema_version)
     folder = table.location.removeprefix(records[key].location)
     connection.execute(
@@ -163,6 +167,11 @@ def _create_table(
     connection.execute("INSERT INTO ducklake_table_stats VALUES (?, 0, 0, 0)", (made.id,))
     _new_structure(connection, made, ids)
     return made
+
+
+def _not_taken(table: Table, latest: Structure) -> None:
+    if table.full_name.key in latest.tables or table.full_name.key in latest.views:
+        raise CommitConflictError(f"table {table} was created by another transaction")
 
 
 def _new_structure(connection: Connection, table: Table, ids: CatalogIds) -> None:
@@ -267,8 +276,8 @@ def _alter_table(
     connection: Connection, old: Table, new: Table, latest: Structure, ids: CatalogIds
 ) -> Table:
     at = ids.version
-    if new.full_name.key != old.full_name.key and new.full_name.key in latest.tables:
-        raise CommitConflictError(f"table {new} was created by another transaction")
+    if new.full_name.key != old.full_name.key:
+        _not_taken(new, latest)
     if new.full_name != old.full_name:
         connection.execute(
             "INSERT INTO ducklake_table SELECT table_id, table_uuid, CAST(? AS BIGINT), NULL, schema_id, "

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from spark_trickle.errors import CommitConflictError
 from spark_trickle.storage.catalog.database import Connection, quoted
 from spark_trickle.storage.catalog.ids import CatalogIds
-from spark_trickle.storage.catalog.structure import COMMENT, Structure
+from spark_trickle.storage.catalog.structure import COMMENT, Schema, Structure
 from spark_trickle.storage.records import View
 
 Views = Mapping[int, View]
@@ -25,16 +25,19 @@ def drop_gone(connection: Connection, old: Views, new: Views, at: int) -> list[s
 def make_new(
     connection: Connection,
     views: tuple[Views, Views],
-    schemas: Mapping[str, int],
+    schemas: tuple[Mapping[str, int], Mapping[str, Schema]],
     latest: Structure,
     ids: CatalogIds,
 ) -> list[str]:
     """Write the views that are new, and what is newly said about others."""
     old, new = views
+    numbers, records = schemas
     changes = []
     for view in new.values():
         if view.id < 0:
-            _create(connection, view, schemas[view.schema.lower()], latest, ids)
+            key = view.schema.lower()
+            schema_there(records[key], latest)
+            _create(connection, view, numbers[key], latest, ids)
             changes.append(f"created_view:{quoted(view.schema)}.{quoted(view.name)}")
         elif (
             view != old[view.id]
@@ -58,6 +61,13 @@ def _create(
         (number, view.uuid, ids.version, schema, view.name, view.dialect, view.sql, aliases),
     )
     _tag(connection, number, view.comment, ids.version)
+
+
+def schema_there(schema: Schema, latest: Structure) -> None:
+    """CommitConflictError if a schema that this commit did not make is gone, or is another one."""
+    now = latest.schemas.get(schema.name.lower())
+    if schema.id >= 0 and (now is None or now.id != schema.id):
+        raise CommitConflictError(f"schema {schema.name} was dropped by another transaction")
 
 
 def _tag(connection: Connection, number: int, said: str | None, at: int) -> None:
