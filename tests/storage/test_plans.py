@@ -250,3 +250,21 @@ def test_a_commit_to_another_table_plans_nothing_anew(folder: Path, monkeypatch:
         assert catalog.scan("t").version == catalog.version()
         assert catalog.changes("t", catalog.version() - 1).empty
         assert made == []
+
+
+def test_what_happened_before_others_expired_it_is_not_missed(open_lake: Any) -> None:
+    """The record of how a table changed is gone: nobody takes its last change that is known for newest."""
+    one, other = open_lake(inline_row_limit=0), open_lake()
+    with one.begin() as tx:
+        tx.create_table("t", [NewColumn("id", "bigint")])
+        tx.insert_rows("t", pa.table({"id": pa.array([1, 2], pa.int64())}))
+    assert other.scan("t").rows == 2
+    with one.begin() as tx:
+        tx.truncate("t")
+    for name in ("later", "last"):
+        with one.begin() as tx:
+            tx.create_table(name, [NewColumn("id", "bigint")])
+    expire(one, keep_from=one.version(), older_than=0)
+    assert other.scan("t").rows == 0
+    with other.begin() as tx:
+        assert tx.scan("t").rows == 0

@@ -66,6 +66,8 @@ class Others:
     """What other commits did since a version: by table, each kind of change and its version."""
 
     by_table: dict[int, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    known_from: int = 0
+    """All that was done after this version is on record; of what was done before it, some has expired."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,16 @@ def unquoted(value: str) -> list[str]:
 
 def since(connection: Connection, version: int) -> Others:
     """The changes recorded after a version."""
-    others = Others()
+    others = Others(known_from=version)
+    last = version
     for number, text in connection.execute(
         "SELECT snapshot_id, changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > ? "
         "ORDER BY snapshot_id",
         (version,),
     ):
+        if number > last + 1:
+            others.known_from = number - 1
+        last = number
         for kind, value in entries(text):
             if value.isdigit():
                 others.by_table[int(value)][kind] = number
@@ -144,24 +150,32 @@ class LastMoves:
         self._last: dict[int, dict[str, int]] = {}
         self._from: int | None = None
         self._to = 0
+        self._expired = False
+        """Whether what was done before ``_from`` is no longer on record."""
 
     def since(self, connection: Connection, version: int, newest: int | None = None) -> int:
-        """From which version on all changes are known; those after ``version`` are.
+        """From which version on all changes are known; those after ``version`` are, unless they expired.
 
         ``newest``: what the connection sees as the newest version, if the caller knows it.
         """
         with self._lock:
-            if self._from is None or version < self._from:
+            if self._from is None or (version < self._from and not self._expired):
                 self._from = self._to = version
             if newest is None:
                 newest = connection.execute("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
             if newest > self._to:
-                for table, kinds in since(connection, self._to).by_table.items():
-                    known = self._last.get(table, {})
-                    latest = {kind: max(n, known.get(kind, 0)) for kind, n in kinds.items()}
-                    self._last[table] = {**known, **latest}
+                self._add(connection, since(connection, self._to))
                 self._to = int(newest)
             return self._from
+
+    def _add(self, connection: Connection, others: Others) -> None:
+        if others.known_from > self._to:  # a table may have changed since its last change known
+            self._last, self._from, self._expired = {}, others.known_from, True
+            others = since(connection, others.known_from)
+        for table, kinds in others.by_table.items():
+            known = self._last.get(table, {})
+            latest = {kind: max(n, known.get(kind, 0)) for kind, n in kinds.items()}
+            self._last[table] = {**known, **latest}
 
     def near(self, connection: Connection, version: int, newest: int) -> int:
         """As ``since``, but of what is long past no more than is known already."""
