@@ -281,3 +281,11 @@ def test_literals_as_wide_as_their_type_are_read_in_another_way(lake: Lake) -> N
         assert rows(lake, "s") == [(False,)]
     with told(lake.spark, spark__sql__legacy__literal__pickMinimumPrecision="true"):
         lake.create_stream_table("u", "SELECT d > 5 AS p FROM t", refresh_mode="IMMEDIATE")
+
+
+def test_explain_reads_a_query_as_a_stream_table_of_the_session_would(lake: Lake) -> None:
+    query = "SELECT k, sum(d) AS s FROM t GROUP BY k"
+    lake.sql("CREATE TABLE t (k STRING, d DECIMAL(9,2))")
+    assert lake.explain(query, "fast_path").startswith("yes")
+    with told(lake.spark, spark__sql__ansi__enabled="false"):
+        assert lake.explain(query, "fast_path").startswith("no, ANSI_OFF")

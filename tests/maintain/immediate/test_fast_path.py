@@ -157,6 +157,8 @@ def test_deferred_tables_are_folded_on_request(kept: Lake) -> None:
     kept.sql("ALTER STREAM TABLE later SET (fast_path = true)")
     kept.sql("INSERT INTO t VALUES (6, 'a', 2, 1)")
     assert kept.refresh_history("later")[0].effective_mode == "FULL"  # it was behind
+    info = {s.name: s for s in kept.stream_tables()}
+    assert (info["later"].fast_path, info["later"].fast_path_reason[:6]) == (False, "BEHIND")
     kept.refresh_stream_table("later")
     kept.sql("INSERT INTO t VALUES (7, 'q', 2, 1)")
     assert kept.refresh_history("later")[0].effective_mode == "FAST_PATH"

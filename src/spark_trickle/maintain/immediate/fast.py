@@ -39,6 +39,7 @@ from spark_trickle.storage.versions.transaction import Connection, Transaction
 FAST_PATH = "FAST_PATH"
 NOTE = "fast path"
 REASON = "COMMIT: the changes of its source were folded into its groups"
+_BEHIND = NoFastPath("BEHIND", "it lacks changes of its source; refresh it, and commits fold again")
 RECHECKED = 1_000
 """After so many versions a stream table that was too large is measured again."""
 
@@ -195,13 +196,15 @@ class FastPaths:
         """Why commits do not fold into those whose queries allow it, whoever committed until now."""
         followed = [stream for stream in streams if stream.followed]
         plain = {s.uuid for s in followed if isinstance(self._folder(s), NoFastPath)}
+        deferred = [stream.uuid for stream in followed if not stream.follows]
+        late = dict.fromkeys(behind(self._catalog, deferred), _BEHIND)
         found = {}
         for stream in followed:
             refused = None if stream.uuid in plain else self._measured(stream)
             if refused is not None:
                 found[stream.uuid] = refused
         slower = [s for s in followed if s.follows and (s.uuid in plain or s.uuid in found)]
-        return _held(followed, slower) | found
+        return late | _held(followed, slower) | found
 
     def _measured(self, stream: StreamTable) -> NoFastPath | None:
         folder, result = self._folder(stream), self._catalog.find(stream.uuid)
