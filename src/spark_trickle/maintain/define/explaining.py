@@ -38,7 +38,8 @@ class Explainer:
             query, dialect = found.text.text, "spark"
         called = functions_called(query, dialect)
         engine = self.refresher.engine
-        meaning = engine.meaning(called) if engine.holder.started else Meaning({})
+        known = engine.holder.alive or (called and engine.holder.started)
+        meaning = engine.meaning(called) if known else Meaning({})
         compiled = self.compiled(query, dialect, meaning)
         if stage is not None:
             return explained(compiled, stage)

@@ -54,6 +54,11 @@ class SessionHolder:
         return self._session is not None
 
     @property
+    def alive(self) -> bool:
+        """Whether there is a session that was not stopped since it was last used."""
+        return self.started and not (self._ready and self._stopped())
+
+    @property
     def spark(self) -> SparkSession:
         needed = self.time_zone
         if self._ready and self._stopped():
