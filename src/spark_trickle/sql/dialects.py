@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from spark_trickle.errors import UserError
 from spark_trickle.ir.scalars import whole_number
+from spark_trickle.sql.pipes import piped
 
 if not parser.__file__.endswith(".py"):
     raise UserError(
@@ -105,10 +106,18 @@ def _negative(parser: SparkParser) -> exp.Expr:
     return exp.Neg(this=operand)
 
 
+_BITS = (
+    (TokenType.AMP, exp.BitwiseAnd),
+    (TokenType.CARET, exp.BitwiseXor),
+    (TokenType.PIPE, exp.BitwiseOr),
+)
+
+
 class TrickleSparkParser(SparkParser):
     """Spark's parser, with fewer functions it thinks it knows and with positions for literals."""
 
     STRICT_CAST = True
+    SUPPORTS_TABLE_QUERY = True
     # Spark has no ARRAY[…]: there it is the element of a column of that name.
     ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
     FUNCTIONS: ClassVar[dict[str, Any]] = {
@@ -127,6 +136,7 @@ class TrickleSparkParser(SparkParser):
         TokenType.STRING: _positioned(exp.Literal, is_string=True),
         TokenType.NUMBER: _number,
     }
+    TERM: ClassVar[dict[TokenType, Any]] = {**SparkParser.TERM, TokenType.DPIPE: exp.DPipe}
     UNARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
         **SparkParser.UNARY_PARSERS,
         # Not the number itself: beside a decimal, +1 has the ten digits of an INT, and 1 has one.
@@ -135,6 +145,38 @@ class TrickleSparkParser(SparkParser):
             this="positive", expressions=[self._parse_unary()]
         ),
     }
+
+    def _parse_bitwise(self) -> exp.Expr | None:
+        return self._bits(len(_BITS))
+
+    def _bits(self, level: int) -> exp.Expr | None:
+        """``|``, ``^``, ``&`` and shifts: each binds tighter than the ones before it, as in Spark."""
+        if level == 0:
+            return self._shifted()
+        this = self._bits(level - 1)
+        token, kind = _BITS[level - 1]
+        while self._match(token):
+            this = self.expression(kind(this=this, expression=self._bits(level - 1)))
+        return this
+
+    def _shifted(self) -> exp.Expr | None:
+        this = self._parse_term()
+        while True:
+            if self._match_pair(TokenType.LT, TokenType.LT):
+                kind: type[exp.Expr] = exp.BitwiseLeftShift
+            elif not self._match_pair(TokenType.GT, TokenType.GT):
+                return this
+            elif self._match(TokenType.GT):
+                this = exp.Anonymous(
+                    this="shiftrightunsigned", expressions=[this, self._parse_term()]
+                )
+                continue
+            else:
+                kind = exp.BitwiseRightShift
+            this = self.expression(kind(this=this, expression=self._parse_term()))
+
+    def _parse_pipe_syntax_query(self, query: exp.Query) -> exp.Query:
+        return piped(self, query)
 
     def _parse_interval(self, *args: Any, **options: Any) -> Any:
         """``d - INTERVAL 1 DAY 2 HOURS``: the sum of both units is what is subtracted."""
@@ -159,6 +201,18 @@ class TrickleSparkGenerator(SparkGenerator):
         if suffix is None:
             return super().cast_sql(expression, safe_prefix)
         return f"{expression.this.name}{suffix}"
+
+    def select_sql(self, expression: exp.Select) -> str:
+        """Spark replaces columns of ``*`` by a step only."""
+        replaced = [
+            part for star in expression.expressions for part in star.args.get("replace") or []
+        ]
+        if not replaced:
+            return super().select_sql(expression)
+        plain = expression.copy()
+        plain.set("expressions", [exp.Star()])
+        sets = [f"{self.sql(each, 'alias')} = {self.sql(each, 'this')}" for each in replaced]
+        return f"{super().select_sql(plain)} |> SET {', '.join(sets)}"
 
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
         kind: rule for kind, rule in SparkGenerator.TRANSFORMS.items() if kind not in SELECT_RULES

@@ -197,3 +197,16 @@ SELECT id, m.deep.* FROM (SELECT id, named_struct('x', x, 'deep', st) AS m FROM 
 SELECT sort_array(collect_list(struct(st.*, id))) AS l, g FROM a GROUP BY g;
 VALUES (1, 'one'), (2, NULL);
 VALUES (3), (1), (2) ORDER BY 1 DESC LIMIT 2;
+FROM a |> ORDER BY x DESC, id |> LIMIT 5 |> WHERE b |> SELECT id, x;
+FROM a |> ORDER BY id |> LIMIT 9 |> AGGREGATE count(*) AS n, sum(x) AS s GROUP BY g;
+FROM a |> SELECT DISTINCT g, s |> SELECT g;
+FROM a |> WHERE x > 0 |> FULL JOIN b ON a.g = b.k |> SELECT id, v;
+FROM a |> DROP t, dt, arr, mp, st |> SET x = coalesce(x, 0), m = x |> AGGREGATE sum(x) AS sx, max(m) AS mm GROUP BY s, b;
+TABLE b;
+SELECT id, x | 1 & 3 AS a1, x | 1 ^ 3 & 5 AS a2, x & 1 << 2 AS a3, x + 1 << 1 | 2 AS a4, x >>> 1 AS a5, '1' || x - 1 AS a6 FROM a WHERE x > 0;
+SELECT x | 1 & 3 AS k, count(*) AS n, sum(x & 1 << 2) AS s FROM a GROUP BY x | 1 & 3;
+SELECT mp.k1 AS m1, count(*) AS n, max(array(mp)[0].k2) AS m2 FROM a GROUP BY mp.k1;
+SELECT id, arr || array(9) AS aa, (arr || arr)[0] AS f, timestampadd(HOUR, x, t) AS h, timestampdiff(MINUTE, t, TIMESTAMP'2024-02-01') AS td FROM a;
+SELECT g, sum(x) FILTER (WHERE g IN (SELECT k FROM b)) AS m, count_if(EXISTS (SELECT 1 FROM c WHERE c.g = a.x)) AS n FROM a GROUP BY g HAVING max((SELECT max(v) FROM b)) > 0;
+SELECT g, s, sum((SELECT count(*) FROM b WHERE b.k = a.g)) AS n FROM a GROUP BY CUBE (g, s);
+SELECT * EXCEPT (a.arr, a.mp, b.s) FROM a JOIN b ON a.g = b.k;

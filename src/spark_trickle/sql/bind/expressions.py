@@ -14,13 +14,15 @@ from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.scalars import enclosed, is_chain, rebuilt_chain, ref
 from spark_trickle.ir.temporal import NUMBER, is_clock
 from spark_trickle.ir.trees import duplicate
-from spark_trickle.sql.bind.scope import Scope, fields_of_struct, resolve
+from spark_trickle.sql.bind.scope import Scope, resolve, value_of_key
 from spark_trickle.sql.bind.session import Environment, NamedPlan, Nested, NestedQuery, Unbuildable
+from spark_trickle.sql.bind.stars import star
 from spark_trickle.sql.types import coercion as c
 from spark_trickle.sql.types.builtins import BUILTINS
 from spark_trickle.sql.types.clock import reads_clock
 from spark_trickle.sql.types.functions import (
     ORDER_DEPENDENT,
+    SORTING,
     UNIT_FIRST,
     UNPROVEN_CODE,
     VOLATILE_CODE,
@@ -28,7 +30,7 @@ from spark_trickle.sql.types.functions import (
     is_collated,
     is_volatile,
 )
-from spark_trickle.sql.types.infer import COMPARISONS, infer, require_comparison
+from spark_trickle.sql.types.infer import COMPARISONS, infer, require_comparison, type_of
 
 _STORED_HINT = "store the value in a column when a row is written, and use that column"
 _CLOCK_HINT = (
@@ -89,6 +91,8 @@ class Binder:
             raise Unbuildable
         if isinstance(node, exp.Anonymous):
             return self._call(node)
+        if isinstance(node, exp.Dot):
+            return self._field(node)
         if is_chain(node) and isinstance(node, exp.Expression):
             return rebuilt_chain(node, self.bind, self._typed)
         return self._typed(self._rebuilt(node), node)
@@ -112,6 +116,8 @@ class Binder:
                 clock=clock,
             )
         elif isinstance(bound, exp.Func) and function_name(bound) in ORDER_DEPENDENT:
+            if origin.parent is not None and function_name(origin.parent) in SORTING:
+                return
             self.environment.notice(
                 origin,
                 f"the value of {function_name(bound)} depends on the order of rows, which a "
@@ -134,6 +140,13 @@ class Binder:
             raise self._error(node, "* is not allowed here", "name the columns")
         found = resolve(node, self.scope, self.environment.text)
         return found if isinstance(found, exp.Column) else enclosed(found)
+
+    def _field(self, node: exp.Dot) -> exp.Expression:
+        bound = self._rebuilt(node)
+        given = type_of(bound.this)
+        if c.has_text_keys(given):
+            return value_of_key(bound.this, given, node.expression.name)
+        return self._typed(bound, node)
 
     def _rebuilt(self, node: exp.Expr) -> exp.Expression:
         """The same node over bound children."""
@@ -228,29 +241,7 @@ class Binder:
         return arguments
 
     def star(self, node: exp.Expr) -> list[tuple[str, exp.Expression]]:
-        """The names and values behind ``*``, ``t.*`` or ``struct.*``, without those of EXCEPT."""
-        star = node.this if isinstance(node, exp.Column) else node
-        found = self._starred(node)
-        excluded = {part.name.lower() for part in star.args.get("except_") or []}
-        for name in excluded - {name.lower() for name, _ in found}:
-            raise self._error(node, f"unknown column {name} in EXCEPT", "check the name")
-        return [each for each in found if each[0].lower() not in excluded]
-
-    def _starred(self, node: exp.Expr) -> list[tuple[str, exp.Expression]]:
-        if not isinstance(node, exp.Column):
-            if not self.scope.relations:
-                raise self._error(node, "* needs a FROM clause", "name the values")
-            return [(f.name, ref(f.column)) for f in self.scope.visible]
-        qualifier = tuple(part.name.lower() for part in node.parts[:-1])
-        found = [r for r in self.scope.relations if r.answers(qualifier)]
-        if found:
-            return [(f.name, ref(f.column)) for relation in found for f in relation.fields]
-        fields = fields_of_struct(node, self.scope, self.environment.text)
-        if not fields:
-            known = ", ".join(r.name[-1] for r in self.scope.relations)
-            message = f"nothing in FROM is called {'.'.join(qualifier)}, and no struct is"
-            raise self._error(node, message, f"there are: {known}")
-        return fields
+        return star(node, self.scope, self.environment, self.bind)
 
     def _nested(self, node: exp.Expr) -> exp.Expression:
         kind, query, operands, operator = self._parts(node)

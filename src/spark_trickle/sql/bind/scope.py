@@ -13,7 +13,14 @@ from spark_trickle.ir.scalars import ref
 from spark_trickle.ir.trees import duplicate
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.text import Text
-from spark_trickle.sql.types.coercion import field_names, field_of, spell
+from spark_trickle.sql.types.coercion import (
+    STRING,
+    element_of,
+    field_names,
+    field_of,
+    has_text_keys,
+    spell,
+)
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,9 @@ def _fields(
 ) -> exp.Expression:
     for name in names:
         given = base.type
+        if given is not None and has_text_keys(given):
+            base = value_of_key(base, given, name)
+            continue
         type = None if given is None else field_of(given, name)
         if type is None:
             raise text.error(
@@ -141,6 +151,15 @@ def _fields(
         base = exp.Dot(this=base, expression=exp.to_identifier(name, quoted=True))
         base.type = type
     return base
+
+
+def value_of_key(base: exp.Expression, given: exp.DataType, name: str) -> exp.Expression:
+    """``m.k``, which for Spark is ``m['k']``."""
+    key = exp.Literal.string(name)
+    key.type = STRING
+    found = exp.Bracket(this=base, expressions=[key])
+    found.type = element_of(given)
+    return found
 
 
 def _positioned(found: exp.Expression, node: exp.Column) -> exp.Expression:
@@ -157,7 +176,7 @@ def _positioned(found: exp.Expression, node: exp.Column) -> exp.Expression:
 def _unknown(node: exp.Column, names: tuple[str, ...], scope: Scope, text: Text) -> Exception:
     written = ".".join(names)
     if len(names) > 1 and not _is_relation(names[0], scope):
-        known = [relation.name[-1] for relation in _relations(scope)]
+        known = [name for relation in _relations(scope) if (name := relation.name[-1])]
         return text.error(
             node,
             f"unknown column {written}: nothing in FROM is called {names[0]}",

@@ -1,4 +1,5 @@
-"""The names of Spark's own functions, as ``SHOW SYSTEM FUNCTIONS`` lists them in Spark 4.2.
+"""The names of Spark's own functions, as ``SHOW SYSTEM FUNCTIONS`` lists them in Spark 4.2, and
+those that only its grammar knows.
 
 A call of any other name is a call of a function that somebody registered.
 """
@@ -77,4 +78,5 @@ vector_normalize vector_sum version weekday weekofyear when width_bucket window 
 xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string
 xxhash64 year zeroifnull zip_with
 """
-BUILTINS = frozenset(_NAMES.split())
+_OF_THE_GRAMMAR = "timediff timestampadd timestampdiff"
+BUILTINS = frozenset(f"{_NAMES} {_OF_THE_GRAMMAR}".split())

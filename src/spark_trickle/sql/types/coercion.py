@@ -249,6 +249,13 @@ def element_of(type: exp.DataType) -> exp.DataType:
     return UNKNOWN
 
 
+def has_text_keys(type: exp.DataType) -> bool:
+    """Whether the type is a map whose values ``m.key`` can name."""
+    if type.this != Type.MAP or len(type.expressions) != 2:
+        return False
+    return bool(canonical(type.expressions[0]).this == Type.TEXT)
+
+
 def field_of(type: exp.DataType, name: str) -> exp.DataType | None:
     """The type of a struct's field, or of the arrays of a field; None if there is no such field."""
     if type.this == Type.ARRAY and len(type.expressions) == 1:

@@ -71,8 +71,13 @@ ORDER_DEPENDENT = frozenset(
 )
 """Aggregates whose value depends on the order in which rows arrive."""
 
+SORTING = frozenset(_words("array_sort sort_array"))
+"""Functions whose value does not depend on the order of the elements they are given."""
+
 UNIT_FIRST = frozenset(
-    _words("date_add date_diff dateadd datediff timestampadd timestampdiff time_diff time_trunc")
+    _words(
+        "date_add date_diff dateadd datediff timediff timestampadd timestampdiff time_diff time_trunc"
+    )
 )
 """With three arguments, the first one is a unit such as DAY, not a column."""
 

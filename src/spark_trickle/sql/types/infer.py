@@ -322,6 +322,11 @@ def _part_of_text(node: exp.Expression, _: Text) -> exp.DataType:
     return type if type.this in (c.Type.BINARY, c.Type.UNKNOWN) else c.STRING
 
 
+def _joined(node: exp.Expression, text: Text) -> exp.DataType:
+    sides = [node.this, node.expression]
+    return result_type(TypedCall("concat", node, sides, text))
+
+
 def _extract(node: exp.Expression, _: Text) -> exp.DataType:
     if type_of(node.expression).this not in (*c.TEMPORAL, c.Type.TEXT):
         return c.UNKNOWN
@@ -341,7 +346,8 @@ _RULES: tuple[tuple[tuple[type[exp.Expr], ...], _Rule], ...] = (
     ((exp.Literal,), _literal),
     ((exp.Null,), _constant(c.NULL)),
     ((exp.Boolean,), _constant(c.BOOLEAN)),
-    ((exp.RawString, exp.DPipe, exp.Collate), _constant(c.STRING)),
+    ((exp.RawString, exp.Collate), _constant(c.STRING)),
+    ((exp.DPipe,), _joined),
     ((exp.HexString, exp.ByteString), _constant(c.BINARY)),
     (ARITHMETIC, _arithmetic),
     (COMPARISONS, _comparison),

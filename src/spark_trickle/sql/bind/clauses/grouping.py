@@ -64,6 +64,8 @@ class Grouping:
     set_id: Column | None = None
     aliases: Mapping[str, exp.Expression] = field(default_factory=dict)
     """Names of the select list; HAVING prefers them to columns that are not grouped."""
+    _over_values: dict[exp.Expression, exp.Expression] = field(default_factory=dict)
+    """Calls with subqueries inside, over the columns that hold their values."""
     _outputs: tuple[Column, ...] = ()
     _extra: tuple[Column, ...] = ()
 
@@ -109,14 +111,10 @@ class Grouping:
 
     def prepare(self, expressions: Iterable[exp.Expression]) -> None:
         """Subqueries inside aggregate calls are joined before the rows are grouped."""
-        for expression in expressions:
-            for call in _aggregate_calls(expression):
-                if holds(call, Nested):
-                    raise self.environment.text.error(
-                        call,
-                        "a subquery inside an aggregate function",
-                        hint="compute it in a subquery in FROM and aggregate its column",
-                    )
+        calls = [call for each in expressions for call in _aggregate_calls(each)]
+        calls = [call for call in calls if holds(call, Nested)]
+        self.input, found = with_values(self.input, calls, self.environment)
+        self._over_values.update(zip(calls, found, strict=True))
 
     def over_groups(self, expression: exp.Expression) -> exp.Expression:
         """The expression over the columns of the aggregate."""
@@ -174,6 +172,7 @@ class Grouping:
         return result
 
     def _call(self, call: exp.Expression) -> Column:
+        call = self._over_values.get(call, call)
         known = self.calls.get(call)
         if known is not None:
             return known
@@ -253,7 +252,7 @@ class Grouping:
         )
 
 
-def _aggregate_calls(expression: exp.Expr) -> Iterable[exp.Expr]:
+def _aggregate_calls(expression: exp.Expression) -> Iterable[exp.Expression]:
     if is_aggregate(expression):
         yield expression
         return
