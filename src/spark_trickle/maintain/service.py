@@ -264,6 +264,8 @@ class StreamTables:
             run.reads(source_size(pinned)[1])
             frame = verified_frame(self._engine, run, stream, compiled, pinned)
             contents = tx.scan(TableName.of(stream.name))
+            # By place: columns that nobody named have names of ours.
+            frame = frame.toDF(*(column.name for column in contents.table.columns))
             spilled = run.spill_difference(frame, contents)
             found = run.head(spilled, 1_000)
             if found.num_rows == spilled.rows:  # otherwise a row's partner may be among the rest
@@ -295,6 +297,10 @@ class StreamTables:
         if stream is not None:
             return self.explain_table(stream, stage, form)
         return self._explainer.query(name_or_query, stage, dialect, form)
+
+    def explain_query(self, query: str, dialect: str, mode: str) -> str:
+        """What EXPLAIN CREATE says."""
+        return self._explainer.query(query, None, dialect, "text", mode)
 
     def explain_table(
         self, stream: StreamTable, stage: str | None = None, form: str = "text"

@@ -63,13 +63,23 @@ def verified_frame(
     compiled: CompiledQuery,
     pinned: Mapping[str, Pinned],
 ) -> DataFrame:
-    """What a stream table should hold; a TopK's ORDER BY goes on with the other columns."""
-    if compiled.topk is None:
+    """What a stream table should hold; every ORDER BY that is cut goes on with the other columns."""
+    if isinstance(compiled.verdict, FullOnly) or not any(compiled.bound.ties):
         return text_frame(engine, run, stream.query, stream.dialect, pinned, stream.clock)
+    return text_frame(
+        engine, run, _untied(compiled).sql(TrickleSpark), "spark", pinned, stream.clock
+    )
+
+
+def _untied(compiled: CompiledQuery) -> exp.Query:
+    """By place: names that nobody gave are not Spark's."""
     tree = compiled.parsed.tree.copy()
-    for name in compiled.bound.names:
-        tree = tree.order_by(exp.column(name, quoted=True), append=True, copy=False)
-    return text_frame(engine, run, tree.sql(TrickleSpark), "spark", pinned, stream.clock)
+    for order, places in zip(tree.find_all(exp.Order), compiled.bound.ties, strict=False):
+        for place in places:
+            order.append(
+                "expressions", exp.Ordered(this=exp.Literal.number(place), nulls_first=True)
+            )
+    return tree
 
 
 def whole_frame(
@@ -87,7 +97,7 @@ def whole_frame(
         return text_frame(engine, run, stream.query, stream.dialect, pinned)
     tree = compiled.parsed.tree
     if tree.args.get("order") and not (tree.args.get("limit") or tree.args.get("offset")):
-        tree = tree.copy()
+        tree = _untied(compiled)
         tree.set("order", None)
         return text_frame(engine, run, tree.sql(TrickleSpark), "spark", pinned)
     return verified_frame(engine, run, stream, compiled, pinned)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from spark_trickle.errors import BindError, NameHint
 from spark_trickle.ir.check import check
 from spark_trickle.ir.nodes import Node
 from spark_trickle.ir.types import Blocker, Notice, TableSchema
+from spark_trickle.sql.bind.clauses.limits import NUMBER
 from spark_trickle.sql.bind.query import bind_query
 from spark_trickle.sql.bind.session import BindSession, Environment, Unbuildable
 from spark_trickle.sql.parse import parse_query
@@ -37,6 +40,8 @@ class BoundQuery:
     """The names of the plan's columns, as the user sees them."""
     warnings: tuple[Notice, ...] = ()
     blockers: tuple[Blocker, ...] = ()
+    ties: tuple[tuple[int, ...], ...] = ()
+    """For each ORDER BY of the text: by which outputs, by their place, it goes on."""
 
 
 def bind(
@@ -65,6 +70,10 @@ def bind(
         functions=functions,
         in_is_never_null=dialect == "spark",
     )
+    orders = 0
+    for order in parsed.tree.find_all(exp.Order):
+        order.meta[NUMBER] = orders
+        orders += 1
     environment = Environment(session, parsed.text, top=True)
     try:
         rows = bind_query(parsed.tree, environment)
@@ -75,4 +84,5 @@ def bind(
             "the query is nested too deeply", hint="split it into common table expressions"
         ) from None
     check(rows.node, stage="the bound plan")
-    return BoundQuery(rows.node, rows.names, tuple(session.notices), tuple(session.blockers))
+    ties = tuple(session.ties.get(number, ()) for number in range(orders))
+    return BoundQuery(rows.node, rows.names, tuple(session.notices), tuple(session.blockers), ties)

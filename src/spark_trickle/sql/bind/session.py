@@ -34,6 +34,8 @@ class BindSession:
     blockers: list[Blocker] = field(default_factory=list)
     nested: list[NestedQuery] = field(default_factory=list)
     open_views: list[str] = field(default_factory=list)
+    ties: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """For each ORDER BY of the text that is cut: by which outputs, by their place, it goes on."""
     hint: NameHint | None = None
     """What to say about a table that is not there, if somebody knows more names than these."""
     functions: Mapping[str, bool] | None = None

@@ -93,6 +93,10 @@ def limit_of(query: exp.Expr) -> int | None:
     return fold(limit.expression) if limit is not None else None
 
 
+NUMBER = "number"
+"""Which ORDER BY of the text it is; trees are copied, and keep it."""
+
+
 def total(order: list[Order], columns: Schema) -> tuple[Order, ...]:
     """The order with ties broken by the remaining columns, first to last."""
     seen: set[int] = set()
@@ -131,6 +135,11 @@ def cut_rows(
             cut.origin,
             "OFFSET without LIMIT keeps every row but a few",
             "add a LIMIT",
+        )
+    if ordered is not None and NUMBER in ordered.meta:
+        places = enumerate(outputs, start=1)
+        environment.session.ties[ordered.meta[NUMBER]] = tuple(
+            place for place, each in places if is_orderable(each.type)
         )
     limit = NO_LIMIT if cut.limit is None else cut.limit
     return TopK(node, total(order, outputs), limit, cut.offset)
