@@ -151,7 +151,7 @@ class SuspendedWarning(UserWarning):
 
 
 class NoticeWarning(UserWarning):
-    """What PostgreSQL would tell as a NOTICE: something was done that was not asked for by name."""
+    """Something was done that was not asked for by name, or asked for and not kept: PostgreSQL's NOTICE."""
 
 
 class InternalError(TrickleError):

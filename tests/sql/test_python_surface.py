@@ -124,6 +124,9 @@ def test_explain_opens_with_five_lines_and_has_forms(dry_lake):
     assert dry_lake.explain("SELECT rand() AS r FROM o").split("\n")[2] == (
         "mode     FULL, because nothing else can be done"
     )
+    for mode, said in [("IMMEDIATE", "none: IMMEDIATE refuses it"), ("FULL", "FULL, as asked for")]:
+        text = f"EXPLAIN CREATE STREAM TABLE t REFRESH MODE {mode} AS SELECT rand() AS r FROM o"
+        assert dry_lake.sql(text).split("\n")[2] == f"mode     {said}"
     with pytest.raises(BindError) as caught:
         dry_lake.sql("CREATE VIEW v AS SELECT who FROM oo")
     assert caught.value.hint == "did you mean o?"

@@ -32,7 +32,8 @@ class StreamStatements:
         """The answer of a statement about stream tables."""
         match statement:
             case ast.CreateStreamTable(explain=True):
-                return self.streams().explain(self._query(statement.query, dialect), None, dialect)
+                query = self._query(statement.query, dialect)
+                return self.streams().explain_query(query, dialect, statement.refresh_mode)
             case ast.CreateStreamTable():
                 return self.streams().create(
                     Definition(

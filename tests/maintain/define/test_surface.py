@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from spark_trickle.errors import (
     CycleError,
     DependencyError,
     NotFoundError,
+    NoticeWarning,
     UnsupportedQueryError,
     UserError,
 )
@@ -341,6 +343,47 @@ def test_unnamed_columns_take_the_names_spark_gives(shop: Lake) -> None:
     uuid = shop._streams.get("unnamed").uuid
     shop.repair_stream_table("unnamed")
     assert shop._streams.get("unnamed").uuid == uuid, "the same columns: the same table"
+
+
+def test_what_a_query_says_in_vain_is_told_when_it_is_made(shop: Lake) -> None:
+    with pytest.warns(NoticeWarning, match="table sorted: ORDER BY without LIMIT is dro") as told:
+        shop.create_stream_table("sorted", "SELECT id FROM orders ORDER BY id")
+    assert [(each.filename, str(each.message).count("; order the rows")) for each in told] == [
+        (__file__, 1)
+    ]
+    with pytest.warns(NoticeWarning, match="LIMIT without ORDER BY takes any rows in a subquery"):
+        shop.sql(
+            "CREATE STREAM TABLE any WITH NO DATA AS SELECT * FROM (SELECT 1 FROM orders LIMIT 1)"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shop.alter_stream_table("sorted", schedule="5m")
+        shop.repair_stream_table("sorted")
+        shop.create_stream_table(
+            "lists", "SELECT sort_array(collect_list(id)) AS l FROM orders", initialize=False
+        )
+    with pytest.warns(NoticeWarning, match="ORDER BY"):
+        shop.sql("ALTER STREAM TABLE sorted AS SELECT customer FROM orders ORDER BY id")
+
+
+def test_verify_knows_columns_without_names_and_ties_of_every_limit(shop: Lake) -> None:
+    for number, query in enumerate(
+        [
+            "SELECT id, -amount, customer || 'x' FROM orders",
+            "SELECT id, -amount, map('k', id) FROM orders ORDER BY id LIMIT 2",
+            "SELECT id FROM (SELECT id, 1 AS x FROM orders ORDER BY x LIMIT 2)",
+            "SELECT id FROM orders WHERE id IN (SELECT id FROM orders ORDER BY id > 0 LIMIT 2)",
+            "FROM orders |> SET amount = id > 0 |> ORDER BY amount |> LIMIT 2",
+        ]
+    ):
+        name = f"t{number}"
+        shop.create_stream_table(name, query, refresh_mode="DIFFERENTIAL")
+        shop.sql("DELETE FROM orders WHERE id = 3")
+        shop.sql("INSERT INTO orders VALUES (3, 'ada', 1)")
+        assert not shop.verify(name), query
+        shop.alter_stream_table(name, refresh_mode="FULL")
+        report = shop.refresh_stream_table(name)
+        assert (report.rows_inserted, report.rows_deleted) == (0, 0), query
 
 
 def test_queries_that_make_no_table(shop: Lake) -> None:

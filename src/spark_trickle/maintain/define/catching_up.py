@@ -8,10 +8,12 @@ came meanwhile is brought in before the lock too, each time less; under the lock
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from spark_trickle.compile import CompiledQuery
+from spark_trickle.errors import NoticeWarning
 from spark_trickle.maintain.define.holding import nobody_else
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.streams import StreamTable
@@ -39,6 +41,14 @@ class Made:
     report: RefreshReport | None
     seconds: float
     """What the last step took."""
+
+    def warn(self) -> None:
+        """Tell what a new query says that is not kept."""
+        if self.there is None or self.there.query != self.stream.query:
+            for notice in self.compiled.warnings:
+                hint = f"; {notice.hint}" if notice.hint else ""
+                told = f"stream table {self.stream.name}: {notice.message}{hint}"
+                warnings.warn(told, NoticeWarning, stacklevel=10)
 
     def commit(self, refresher: Refresher, tx: Transaction) -> None:
         if not self.stream.follows:

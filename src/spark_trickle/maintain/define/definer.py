@@ -68,7 +68,10 @@ class Definer:
         quick, while other writers wait. The report of the fill, if there was one."""
         catalog = self.refresher.engine.catalog
         made = retrying.committed(catalog.begin, work, catalog.settings, self._commit)
-        return None if made is None else made.report
+        if made is None:
+            return None
+        made.warn()
+        return made.report
 
     def _commit(self, tx: Transaction, made: Made | None) -> None:
         if made is None:

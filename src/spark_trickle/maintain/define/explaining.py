@@ -32,7 +32,9 @@ class Explainer:
 
     refresher: Refresher
 
-    def query(self, query: str, stage: str | None, dialect: str, form: str) -> str:
+    def query(
+        self, query: str, stage: str | None, dialect: str, form: str, mode: str = "AUTO"
+    ) -> str:
         found = expanded_query(self.refresher.engine.catalog, query, dialect)
         if found.views:
             query, dialect = found.text.text, "spark"
@@ -43,10 +45,7 @@ class Explainer:
         compiled = self.compiled(query, dialect, meaning)
         if stage is not None:
             return explained(compiled, stage)
-        expected = "AUTO chooses by cost at each refresh"
-        if isinstance(compiled.verdict, FullOnly):
-            expected = "FULL, because nothing else can be done"
-        return told(query, compiled, expected, {}, form)
+        return told(query, compiled, _hoped(compiled, mode), {}, form)
 
     def table(self, stream: StreamTable, stage: str | None, form: str) -> str:
         if stage == "choice":
@@ -71,6 +70,17 @@ class Explainer:
         except TrickleError as error:
             return f"{error}\n"
         return f"{choice.mode}, {choice.reason}\n"
+
+
+def _hoped(compiled: CompiledQuery, mode: str) -> str:
+    """How a query would be kept under a mode."""
+    if mode == "FULL":
+        return "FULL, as asked for"
+    if not isinstance(compiled.verdict, FullOnly):
+        return "AUTO chooses by cost at each refresh" if mode == "AUTO" else f"{mode}, as asked for"
+    if mode == "AUTO":
+        return "FULL, because nothing else can be done"
+    return f"none: {mode} refuses it"
 
 
 def told(
