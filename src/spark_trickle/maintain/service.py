@@ -139,6 +139,7 @@ class StreamTables:
         fast_path: bool | None = None,
     ) -> None:
         """Change what is given; a new query rebuilds the contents in the same commit."""
+        status = status.upper() if status is not None else None
         if status is not None and status not in (records.ACTIVE, records.SUSPENDED):
             raise UserError(f"{status!r} is not a status", hint="one of ACTIVE, SUSPENDED")
         schedule = None if schedule is None else schedules.checked(schedule)
@@ -296,6 +297,8 @@ class StreamTables:
         stream = self.find(name_or_query) if named else None
         if stream is not None:
             return self.explain_table(stream, stage, form)
+        if named and name_or_query.strip():
+            self.get(name_or_query)  # which says what there is
         return self._explainer.query(name_or_query, stage, dialect, form)
 
     def explain_query(self, query: str, dialect: str, mode: str) -> str:

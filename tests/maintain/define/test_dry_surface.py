@@ -66,7 +66,7 @@ def test_explain_in_postgres_words(shop: Lake) -> None:
 def test_explain_of_what_is_not_there(shop: Lake) -> None:
     with pytest.raises(NotFoundError, match="nothing"):
         shop.sql("EXPLAIN STREAM TABLE nothing")
-    with pytest.raises(UserError, match="nothing"):
+    with pytest.raises(NotFoundError, match="there is no stream table nothing"):
         shop.explain("nothing")
     with pytest.raises(BindError, match="missing"):
         shop.explain("SELECT missing FROM orders")

@@ -181,7 +181,7 @@ def test_suspend_and_resume(shop: Lake) -> None:
     with pytest.raises(UserError, match="BROKEN") as caught:
         shop.alter_stream_table("totals", status="BROKEN")
     assert "SUSPENDED" in str(caught.value.hint)
-    shop.alter_stream_table("totals", status="ACTIVE")
+    shop.alter_stream_table("totals", status="active")
     refreshed(shop, "totals", "DIFFERENTIAL", "FULL")
     assert rows(shop, "totals") == [("ada", 11), ("bob", 7)]
 

@@ -40,6 +40,7 @@ def create_schema(structure: Structure, name: str, number: int, if_not_exists: b
         if if_not_exists:
             return structure
         raise AlreadyExistsError(f"schema {name} already exists")
+    _named(name)
     if name.lower() in RESERVED_SCHEMAS:
         raise BindError(
             f"the schema name {name} is reserved: {RESERVED_SCHEMAS[name.lower()]}",
@@ -83,10 +84,16 @@ def new_view(structure: Structure, view: View) -> View:
 
 def _free(structure: Structure, name: TableName) -> None:
     """A name is a table's or a view's, never both."""
+    _named(name.name)
     if name.key in structure.tables:
         raise AlreadyExistsError(f"table {name} already exists")
     if name.key in structure.views:
         raise AlreadyExistsError(f"view {name} already exists")
+
+
+def _named(name: str) -> None:
+    if not name:
+        raise BindError("a name is empty", hint="give one")
 
 
 def new_table(
@@ -162,6 +169,7 @@ def named(table: Table, name: str) -> Column:
 def renamed_table(structure: Structure, table: Table, to: TableName) -> Table:
     if to.schema.lower() != table.schema.lower():
         raise BindError(f"table {table} cannot be renamed into another schema ({to})")
+    _named(to.name)
     other = structure.tables.get(to.key)
     if to.key in structure.views or (other is not None and other.id != table.id):
         _free(structure, to)
