@@ -40,6 +40,15 @@ def test_one_name(lake: Catalog, first: str, second: str) -> None:
         two.commit()
 
 
+def test_at_read_committed_structures_that_moved_are_named(lake: Catalog) -> None:
+    tx = lake.begin()
+    tx.add_column("t", NewColumn("more", "int"))
+    with lake.begin() as other:
+        GIVES["renamed other"](other)
+    with pytest.raises(CommitConflictError, match="changed the structure of N, and"):
+        tx.commit(newest=True)
+
+
 def test_a_name_that_is_given_up_is_free(lake: Catalog) -> None:
     with lake.begin() as tx:
         GIVES["renamed t"](tx)

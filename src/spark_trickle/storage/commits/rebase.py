@@ -14,7 +14,7 @@ from spark_trickle.storage.catalog.structure import Structure
 from spark_trickle.storage.commits import conflicts
 from spark_trickle.storage.commits.commit import Record
 from spark_trickle.storage.commits.conflicts import Claim, Others
-from spark_trickle.storage.records import Table
+from spark_trickle.storage.records import HIDDEN_SCHEMA, Table
 from spark_trickle.storage.versions.staging import Staged
 
 
@@ -63,9 +63,18 @@ def moved(progress: Progress, before: Structure, newest: Structure, move: Move) 
         made = newest
     elif newest != before:
         raise CommitConflictError(
-            "another transaction changed the structure of the lake, and so does this one",
+            f"another transaction changed the structure {_told(before, newest)}, and this one "
+            "changes structure, too",
             hint="run the transaction again",
         )
     there = {table.id: table for table in before.tables.values()}
     own = {i: move(there[i], work) if i in there else work for i, work in progress.own.items()}
     return Progress(made, own, records=progress.records)
+
+
+def _told(before: Structure, newest: Structure) -> str:
+    """The tables that are not as they were; views and schemas are not told one by one."""
+    old, new = ({t.id: t for t in each.tables.values()} for each in (before, newest))
+    moved = (new.get(i) or old[i] for i in old.keys() | new.keys() if old.get(i) != new.get(i))
+    names = sorted(str(table) for table in moved if table.schema != HIDDEN_SCHEMA)
+    return f"of {', '.join(names)}" if names else "of the lake"
