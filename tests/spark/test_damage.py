@@ -12,6 +12,7 @@ import pytest
 
 from spark_trickle import CatalogError, Settings, connect
 from spark_trickle.errors import ExecutionError, NotFoundError
+from spark_trickle.spark.failures import translate
 
 pytestmark = pytest.mark.spark
 
@@ -121,3 +122,13 @@ def test_too_little_memory_is_told_with_a_way_out(lake):
     with pytest.raises(ExecutionError, match=r"ran out of memory: .*; nothing") as caught:
         lake.sql("INSERT INTO t SELECT raise_error('java.lang.OutOfMemoryError: Java heap space')")
     assert "spark.driver.memory" in caught.value.hint
+
+
+def test_the_reason_is_told_and_not_what_spark_adds_to_its_trace():
+    raw = (
+        "An error occurred while calling o1.parquet.\n: org.apache.spark.SparkException: aborted\n\tat x"
+        "\nCaused by: java.lang.IllegalStateException: the reason\n\tat y\n\tSuppressed: org.apache.spark."
+        "util.Utils$OriginalTryStackTraceException: Full stacktrace of original "
+        "doTryWithCallerStacktrace caller\n\t\tat z"
+    )
+    assert translate(Exception(raw)).message == "the reason"

@@ -46,6 +46,8 @@ _TAIL = re.compile(
 )
 _PLACE = re.compile(r"line (\d+),? pos (\d+)")
 _CAUSE = re.compile(r"(?:Caused by: )?[\w.$]+(?:Exception|Error): (\[[^\n]+|[^\n]+)")
+_NO_CAUSE = "Full stacktrace of original doTryWithCallerStacktrace caller"
+"""Spark adds it, as the last one, to what fails where a plan is made."""
 
 
 @contextmanager
@@ -151,7 +153,7 @@ def _sentence(raw: str) -> str:
     text = raw.strip()
     if "\n\tat " in text or text.startswith("An error occurred while calling"):
         # A job that was aborted: the last cause is the one that says why.
-        causes = _CAUSE.findall(text)
+        causes = [cause for cause in _CAUSE.findall(text) if not cause.startswith(_NO_CAUSE)]
         text = causes[-1] if causes else text.splitlines()[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
     cut = _TAIL.search(text)
