@@ -6,6 +6,7 @@ import pytest
 
 from spark_trickle.errors import ParseError
 from spark_trickle.statements import control, parse, stream
+from spark_trickle.statements.conditions import conditions_by_place
 from spark_trickle.statements.read import ForeignQuery, PostgresStatement, read_statement
 
 BOTH = [
@@ -70,3 +71,9 @@ def test_what_only_reads() -> None:
 def test_what_is_no_statement(sql: str, dialect: str) -> None:
     with pytest.raises(ParseError):
         read_statement(sql, dialect)
+
+
+def test_a_filter_after_a_step_leaves_no_files_out() -> None:
+    assert conditions_by_place("SELECT x FROM t WHERE g > 1").keys() == {14}
+    assert conditions_by_place("SELECT x AS g FROM t |> WHERE g > 1") == {}
+    assert conditions_by_place("FROM t |> ORDER BY g |> LIMIT 3 |> WHERE g > 1") == {}

@@ -35,6 +35,8 @@ class ColumnCondition:
 
 def conditions_by_place(sql: str) -> dict[int, tuple[ColumnCondition, ...]]:
     """By the place where a table's name begins in ``sql``; empty when sqlglot cannot read it."""
+    if "|>" in sql:  # sqlglot puts a step's WHERE into the SELECT before it, whatever that names
+        return {}
     try:
         tree = sqlglot.parse_one(sql, read="spark")
     except (SqlglotError, RecursionError):
