@@ -49,6 +49,27 @@ def test_joins_subqueries_and_names(shop):
     assert "Scan" in shop.sql("EXPLAIN SELECT * FROM orders").collect()[0][0]
 
 
+def test_correlated_subqueries_in_parts_of_a_union(shop):
+    """Tables of files and of rows in the catalog are unions themselves."""
+    shop.sql("CREATE TABLE many (id BIGINT, g INT)")
+    shop.sql("INSERT INTO many SELECT id, CAST(id % 5 AS INT) FROM range(2000)")
+    shop.sql("INSERT INTO many VALUES (9000, 2), (9001, NULL)")
+    shop.sql("CREATE TABLE few (k INT)")
+    shop.sql("INSERT INTO few VALUES (1), (2)")
+    for value, sum in (
+        ("(SELECT max(k) FROM few WHERE k = g)", 400 * 1 + 401 * 2 + 7),
+        ("CAST(EXISTS (SELECT k FROM few WHERE k = g) AS INT)", 400 + 401 + 7),
+    ):
+        parts = f"SELECT id, {value} AS z FROM many UNION ALL SELECT 1, 7"
+        assert answer(shop.sql(f"SELECT sum(z), count(*) FROM ({parts})")) == [(sum, 2003)]
+        shop.create_stream_table("s", parts, refresh_mode="DIFFERENTIAL")
+        shop.sql("INSERT INTO many VALUES (9002, 4)")
+        shop.refresh_stream_table("s")
+        assert not shop.verify("s")
+        shop.drop_stream_table("s")
+        shop.sql("DELETE FROM many WHERE id = 9002")
+
+
 def test_users_own_views_are_seen_too(shop, spark):
     spark.range(3).createOrReplaceTempView("mine")
     joined = shop.sql("SELECT count(*) FROM mine JOIN orders ON mine.id = orders.id")
