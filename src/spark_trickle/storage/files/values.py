@@ -58,8 +58,16 @@ def can_inline(columns: Sequence[Column]) -> bool:
     )
 
 
-def has_texts(rows: pa.Table, columns: Sequence[Column]) -> bool:
-    """Whether every date and timestamp of the rows, whose columns are named by id, has a text."""
+def fit_catalog(parts: Sequence[pa.Table], columns: Sequence[Column], limit: int) -> bool:
+    """Whether new rows, whose columns are named by id, go into the catalog: few, and all can be told."""
+    count = sum(rows.num_rows for rows in parts)
+    if not count:
+        return True
+    return count <= limit and can_inline(columns) and all(_has_texts(r, columns) for r in parts)
+
+
+def _has_texts(rows: pa.Table, columns: Sequence[Column]) -> bool:
+    """Whether every date and timestamp has a text."""
     for column in columns:
         if column.type in TEMPORAL and str(column.id) in rows.column_names:
             numbers = rows.column(str(column.id)).cast(_numeric(arrow_type(column)))

@@ -14,7 +14,6 @@ from spark_trickle.storage.catalog import alterations
 from spark_trickle.storage.catalog.structure import VISIBLE
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
-from spark_trickle.storage.files.values import can_inline, has_texts
 from spark_trickle.storage.manifest.file_list import found_in
 from spark_trickle.storage.manifest.pieces import DeleteRow
 from spark_trickle.storage.records import FILE_ROW_ID, ROW_ID, ScanPlan, Table
@@ -24,15 +23,6 @@ from spark_trickle.storage.versions.state import WritableCatalog
 
 ROWS_PER_FILE = 1024 * 1024
 """Of many rows so many are sorted, encoded and written at a time."""
-
-
-def too_many(table: Table, staged: Staged, limit: int) -> bool:
-    """Whether the staged rows do not go into the catalog; of plain ones that is settled."""
-    count = sum(rows.num_rows for rows in staged.rows)
-    if not count:
-        return False
-    few = count <= limit and can_inline(table.columns)
-    return not (few and all(has_texts(r, table.columns) for r in staged.rows))
 
 
 def in_files(

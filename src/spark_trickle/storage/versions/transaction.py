@@ -18,6 +18,7 @@ from spark_trickle.storage.commits.moving import Mover
 from spark_trickle.storage.commits.participants import Late, Participant
 from spark_trickle.storage.faults import reach
 from spark_trickle.storage.files import parquet, positions
+from spark_trickle.storage.files.values import fit_catalog
 from spark_trickle.storage.manifest.pieces import DeleteRow
 from spark_trickle.storage.records import (
     ROW_ID,
@@ -359,7 +360,7 @@ class Transaction(Savepoints):
     def _fitting(self, number: int, staged: Staged) -> Staged:
         table = self._state.structure.by_id(number)
         assert table is not None
-        few = not row_files.too_many(table, staged, self._lake.settings.inline_row_limit)
+        few = fit_catalog(staged.rows, table.columns, self._lake.settings.inline_row_limit)
         return staged if few else self._in_files(table, staged)
 
     def _filed(self, table: Table, staged: Staged) -> Staged:
