@@ -58,6 +58,11 @@ WITHOUT_PLAN = {
         "SUBQUERY_IN_ON"
     ),
     "select * from some_function(1)": "TABLE_FUNCTION",
+    "select a in (select a from u) as i, count(*) from t group by a in (select a from u)": (
+        "UNSUPPORTED_CLAUSE"
+    ),
+    "select (select max(b) from u where u.a = t.a) as i from t "
+    "group by (select max(b) from u where u.a = t.a)": "UNSUPPORTED_CLAUSE",
 }
 
 REFUSED = {

@@ -12,7 +12,7 @@ from spark_trickle.ir.scalars import column_id, enclosed, is_chain, rebuilt_chai
 from spark_trickle.ir.trees import duplicate, holds
 from spark_trickle.ir.types import Column
 from spark_trickle.sql.bind.build import as_nullable, extended, nullable, typed
-from spark_trickle.sql.bind.session import Environment, Nested, query_of
+from spark_trickle.sql.bind.session import Environment, Nested, Unbuildable, query_of
 from spark_trickle.sql.bind.subqueries.conditions import reads_outside, with_values
 from spark_trickle.sql.types import coercion as c
 from spark_trickle.sql.types.functions import is_aggregate, is_generator, unwrapped
@@ -202,11 +202,23 @@ class Grouping:
         alias = self.aliases.get(name.lower())
         if alias is not None and alias != column:
             return enclosed(self.over_groups(alias))
-        raise self.environment.text.error(
+        raise self._ungrouped(
             column,
             f"column {name} is neither grouped nor aggregated",
             hint=f"add it to GROUP BY, or aggregate it, for example max({name})",
         )
+
+    def _ungrouped(self, node: exp.Expr | None, message: str, hint: str) -> Exception:
+        """What to raise; of a subquery that is grouped only Spark knows whether this is the same one."""
+        if not any(holds(key, Nested) for key in self.groups.expressions):
+            return self.environment.text.error(node, message, hint=hint)
+        self.environment.block(
+            "UNSUPPORTED_CLAUSE",
+            node,
+            "a subquery in GROUP BY that is written again elsewhere is not maintained incrementally",
+            "give it an alias in SELECT and group by that",
+        )
+        return Unbuildable()
 
     def _nested(self, node: Nested) -> exp.Expression:
         session = self.environment.session
@@ -216,7 +228,7 @@ class Grouping:
         mine = {column.id: column for column in self.input.columns}
         for id in sorted(reads_outside(query, offered)):
             if id in mine:
-                raise self.environment.text.error(
+                raise self._ungrouped(
                     query.origin,
                     f"the subquery refers to {mine[id].name}, which is not grouped",
                     hint="add it to GROUP BY",
