@@ -210,7 +210,8 @@ def _unset(cursor: Cursor) -> StreamOptions:
 
 def _setting(cursor: Cursor, name: str, token: Token | None) -> str:
     if name.lower() not in _SETTINGS:
-        cursor.fail(f"there is no setting {name!r}", token, f"one of {', '.join(_SETTINGS)}")
+        hint = f"one of {', '.join(_SETTINGS)}; columns get their names in the SELECT, by AS"
+        cursor.fail(f"there is no setting {name!r}", token, hint)
     return name.lower()
 
 
