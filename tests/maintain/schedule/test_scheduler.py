@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from spark_trickle import Lake
 from spark_trickle.errors import CatalogError, NotFoundError
 from spark_trickle.maintain.records.history import RefreshReport
 from spark_trickle.maintain.records.monitor import StreamTableInfo
+from spark_trickle.maintain.refresh.refresher import Refresher
 from spark_trickle.maintain.schedule.leases import Leases
 from spark_trickle.maintain.schedule.restless import Restless
 from spark_trickle.maintain.schedule.upkeep import UPKEEP
@@ -67,6 +68,30 @@ def test_what_is_due_is_refreshed_with_what_it_needs(shop: Lake) -> None:
     with shop._catalog.reading() as connection:
         assert connection.execute("SELECT holder FROM trickle_lease WHERE holder IS NOT NULL") == []
         assert connection.execute("SELECT * FROM trickle_holder") == []
+
+
+def test_the_pause_after_a_failure_begins_where_it_ended(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.create_stream_table("ratios", "SELECT 100 / amount AS ratio FROM orders", schedule="100ms")
+    spent: list[tuple[float, float]] = []
+    stage = Refresher.stage
+
+    def slow(*args: Any, **options: Any) -> Any:
+        began = time.monotonic()
+        try:
+            time.sleep(1.5)
+            return stage(*args, **options)
+        finally:
+            spent.append((began, time.monotonic()))
+
+    monkeypatch.setattr(Refresher, "stage", slow)
+    shop.sql("INSERT INTO orders VALUES (3, 'eve', 0)")
+    with shop.scheduler():
+        eventually(lambda: info(shop, "ratios").status == "SUSPENDED")
+    (_, first), (again, second), (last, _) = spent
+    assert again - first > 0.7, "a second, a quarter less at most"
+    assert last - second > 1.4, "two seconds"
 
 
 def test_failures_suspend_and_name_those_that_wait(shop: Lake) -> None:
